@@ -269,14 +269,14 @@ class _aten__adaptive_avg_pool2d:
     def overloads(self) -> list[str]: ...
 
 class _aten__adaptive_avg_pool2d_backward:
-    """Each gradient divided over its window."""
+    """Each gradient divided among its window."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor) -> _Array:
-        """Each gradient divided over its window.
+        """Each gradient divided among its window.
 
         ``aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor``"""
     @staticmethod
@@ -305,14 +305,14 @@ class _aten__adaptive_avg_pool3d:
     def overloads(self) -> list[str]: ...
 
 class _aten__adaptive_avg_pool3d_backward:
-    """Each gradient divided over its window."""
+    """Each gradient divided among its window."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor) -> _Array:
-        """Each gradient divided over its window.
+        """Each gradient divided among its window.
 
         ``aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor``"""
     @staticmethod
@@ -441,11 +441,11 @@ class _aten__amp_foreach_non_finite_check_and_unscale:
     def overloads(self) -> list[str]: ...
 
 class _aten__amp_foreach_non_finite_check_and_unscale_:
-    """Unscale gradients, and note in ``found_inf`` whether any was not finite."""
+    """Multiply gradients by ``inv_scale``; set ``found_inf`` to 1 if any of them is not finite."""
     def __call__(_, /, self: Sequence[_Array], found_inf: _Array, inv_scale: _Tensor) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array], found_inf: _Array, inv_scale: _Tensor) -> None:
-        """Unscale gradients, and note in ``found_inf`` whether any was not finite.
+        """Multiply gradients by ``inv_scale``; set ``found_inf`` to 1 if any of them is not finite.
 
         ``aten::_amp_foreach_non_finite_check_and_unscale_(Tensor(a!)[] self, Tensor(b!) found_inf, Tensor inv_scale) -> ()``"""
     def overloads(self) -> list[str]: ...
@@ -469,11 +469,11 @@ class _aten__amp_update_scale:
     def overloads(self) -> list[str]: ...
 
 class _aten__amp_update_scale_:
-    """Back the scale off after an overflow, grow it after a run without one."""
+    """Reduce the loss scale after an overflow; raise it after ``growth_interval`` steps without one."""
     def __call__(_, /, self: _Array, growth_tracker: _Array, found_inf: _Tensor, scale_growth_factor: _float, scale_backoff_factor: _float, growth_interval: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, growth_tracker: _Array, found_inf: _Tensor, scale_growth_factor: _float, scale_backoff_factor: _float, growth_interval: _int) -> _Array:
-        """Back the scale off after an overflow, grow it after a run without one.
+        """Reduce the loss scale after an overflow; raise it after ``growth_interval`` steps without one.
 
         ``aten::_amp_update_scale_(Tensor(a!) self, Tensor(b!) growth_tracker, Tensor found_inf, float scale_growth_factor, float scale_backoff_factor, int growth_interval) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -547,11 +547,11 @@ class _aten__batch_norm_impl_index:
     def overloads(self) -> list[str]: ...
 
 class _aten__batch_norm_impl_index_backward:
-    """`native_batch_norm_backward`, the implementation with index 0."""
+    """`native_batch_norm_backward`; in training, ``impl_index`` must be 0."""
     def __call__(_, /, impl_index: _int, input: _Tensor, grad_output: _Tensor, weight: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var_transform: _Tensor | None, train: _bool, eps: _float, output_mask: Sequence[_bool] | _bool, reservedSpace: _Tensor) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(impl_index: _int, input: _Tensor, grad_output: _Tensor, weight: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, save_mean: _Tensor | None, save_var_transform: _Tensor | None, train: _bool, eps: _float, output_mask: Sequence[_bool] | _bool, reservedSpace: _Tensor) -> tuple[_Array, _Array, _Array]:
-        """`native_batch_norm_backward`, the implementation with index 0.
+        """`native_batch_norm_backward`; in training, ``impl_index`` must be 0.
 
         ``aten::_batch_norm_impl_index_backward(int impl_index, Tensor input, Tensor grad_output, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var_transform, bool train, float eps, bool[3] output_mask, Tensor reservedSpace) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -869,7 +869,7 @@ class _aten__conv_depthwise2d:
     def overloads(self) -> list[str]: ...
 
 class _aten__convert_indices_from_coo_to_csr:
-    """Where each row begins among sorted row numbers, and where the last ends.
+    """CSR row pointers of sorted row indices: where each row begins, and where the last one ends.
 
     Like ``numpy.searchsorted``, with 1 known difference: ``torchnp explain _convert_indices_from_coo_to_csr``."""
     @overload
@@ -878,7 +878,7 @@ class _aten__convert_indices_from_coo_to_csr:
     def __call__(_, /, self: _Tensor, size: _int, *, out_int32: _bool = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: _int, *, out_int32: _bool = ...) -> _Array:
-        """Where each row begins among sorted row numbers, and where the last ends.
+        """CSR row pointers of sorted row indices: where each row begins, and where the last one ends.
 
         ``aten::_convert_indices_from_coo_to_csr(Tensor self, int size, *, bool out_int32=False) -> Tensor``"""
     @staticmethod
@@ -889,7 +889,7 @@ class _aten__convert_indices_from_coo_to_csr:
     def overloads(self) -> list[str]: ...
 
 class _aten__convert_indices_from_csr_to_coo:
-    """Batch, row and column numbers, from where each row begins.
+    """COO indices (batch, row and column) of CSR indices.
 
     Like ``numpy.repeat``, with 1 known difference: ``torchnp explain _convert_indices_from_csr_to_coo``."""
     @overload
@@ -898,7 +898,7 @@ class _aten__convert_indices_from_csr_to_coo:
     def __call__(_, /, crow_indices: _Tensor, col_indices: _Tensor, *, out_int32: _bool = ..., transpose: _bool = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(crow_indices: _Tensor, col_indices: _Tensor, *, out_int32: _bool = ..., transpose: _bool = ...) -> _Array:
-        """Batch, row and column numbers, from where each row begins.
+        """COO indices (batch, row and column) of CSR indices.
 
         ``aten::_convert_indices_from_csr_to_coo(Tensor crow_indices, Tensor col_indices, *, bool out_int32=False, bool transpose=False) -> Tensor``"""
     @staticmethod
@@ -909,11 +909,11 @@ class _aten__convert_indices_from_csr_to_coo:
     def overloads(self) -> list[str]: ...
 
 class _aten__convert_weight_to_int4pack_for_cpu:
-    """Two 4-bit weights in a byte, as AVX512 unpacks them: rows n and n + 32 of a block of 64, else neighbours."""
+    """4-bit weights, two in a byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows."""
     def __call__(_, /, self: _Tensor, innerKTiles: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, innerKTiles: _int) -> _Array:
-        """Two 4-bit weights in a byte, as AVX512 unpacks them: rows n and n + 32 of a block of 64, else neighbours.
+        """4-bit weights, two in a byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows.
 
         ``aten::_convert_weight_to_int4pack_for_cpu(Tensor self, int innerKTiles) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -1104,11 +1104,11 @@ class _aten__cummin_helper:
     def overloads(self) -> list[str]: ...
 
 class _aten__debug_has_internal_overlap:
-    """0: no two elements share memory; 1: some do; 2: not known by strides alone."""
+    """0 if no two elements share memory, 1 if some do, 2 if the strides alone do not tell."""
     def __call__(_, /, self: _Tensor) -> _int: ...
     @staticmethod
     def default(self: _Tensor) -> _int:
-        """0: no two elements share memory; 1: some do; 2: not known by strides alone.
+        """0 if no two elements share memory, 1 if some do, 2 if the strides alone do not tell.
 
         ``aten::_debug_has_internal_overlap(Tensor self) -> int``"""
     def overloads(self) -> list[str]: ...
@@ -1144,21 +1144,21 @@ class _aten__dirichlet_grad:
     def overloads(self) -> list[str]: ...
 
 class _aten__dyn_quant_matmul_4bit:
-    """inp @ weights.T with the rows of ``inp`` quantized to 8 bits: sums of integers, scaled."""
+    """``inp @ weights.T`` with 4-bit weights; rows of ``inp`` are quantized to 8 bits, and integer sums are scaled."""
     def __call__(_, /, inp: _Tensor, packed_weights: _Tensor, block_size: _int, in_features: _int, out_features: _int) -> _Array: ...
     @staticmethod
     def default(inp: _Tensor, packed_weights: _Tensor, block_size: _int, in_features: _int, out_features: _int) -> _Array:
-        """inp @ weights.T with the rows of ``inp`` quantized to 8 bits: sums of integers, scaled.
+        """``inp @ weights.T`` with 4-bit weights; rows of ``inp`` are quantized to 8 bits, and integer sums are scaled.
 
         ``aten::_dyn_quant_matmul_4bit(Tensor inp, Tensor packed_weights, int block_size, int in_features, int out_features) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__dyn_quant_pack_4bit_weight:
-    """The bytes of the weights, their scales and the bias one after the other, in float32."""
+    """Packed weights, their scales and the bias, concatenated in float32."""
     def __call__(_, /, weights: _Tensor, scales_zeros: _Tensor, bias: _Tensor | None, block_size: _int, in_features: _int, out_features: _int) -> _Array: ...
     @staticmethod
     def default(weights: _Tensor, scales_zeros: _Tensor, bias: _Tensor | None, block_size: _int, in_features: _int, out_features: _int) -> _Array:
-        """The bytes of the weights, their scales and the bias one after the other, in float32.
+        """Packed weights, their scales and the bias, concatenated in float32.
 
         ``aten::_dyn_quant_pack_4bit_weight(Tensor weights, Tensor scales_zeros, Tensor? bias, int block_size, int in_features, int out_features) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -3030,14 +3030,14 @@ class _aten__foreach_pow_:
     def overloads(self) -> list[str]: ...
 
 class _aten__foreach_powsum:
-    """The sum of each tensor's magnitudes to a power."""
+    """The sum of ``|x|**ord`` of each tensor."""
     @overload
     def __call__(_, /, self: Sequence[_Tensor], ord: _Scalar = ..., dtype: _ScalarType | None = ...) -> _list[_Array]: ...
     @overload
     def __call__(_, /, self: Sequence[_Tensor], ord: _Scalar = ..., dtype: _ScalarType | None = ..., *, out: Sequence[_Array]) -> None: ...
     @staticmethod
     def Scalar(self: Sequence[_Tensor], ord: _Scalar = ..., dtype: _ScalarType | None = ...) -> _list[_Array]:
-        """The sum of each tensor's magnitudes to a power.
+        """The sum of ``|x|**ord`` of each tensor.
 
         ``aten::_foreach_powsum.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]``"""
     @staticmethod
@@ -3575,19 +3575,19 @@ class _aten__fused_adagrad:
     def overloads(self) -> list[str]: ...
 
 class _aten__fused_adagrad_:
-    """Adagrad: rates shrink with the sum of squared gradients."""
+    """Adagrad: learning rates shrink with the sum of squared gradients."""
     @overload
     def __call__(_, /, self: Sequence[_Array], grads: Sequence[_Array], state_sums: Sequence[_Array], state_steps: Sequence[_Array], *, lr: _float, lr_decay: _float, weight_decay: _float, eps: _float, maximize: _bool, grad_scale: _Tensor | None = ..., found_inf: _Tensor | None = ...) -> None: ...
     @overload
     def __call__(_, /, self: Sequence[_Array], grads: Sequence[_Array], state_sums: Sequence[_Array], state_steps: Sequence[_Tensor], *, lr: _Tensor, lr_decay: _float, weight_decay: _float, eps: _float, maximize: _bool, grad_scale: _Tensor | None = ..., found_inf: _Tensor | None = ...) -> None: ...
     @staticmethod
     def default(self: Sequence[_Array], grads: Sequence[_Array], state_sums: Sequence[_Array], state_steps: Sequence[_Array], *, lr: _float, lr_decay: _float, weight_decay: _float, eps: _float, maximize: _bool, grad_scale: _Tensor | None = ..., found_inf: _Tensor | None = ...) -> None:
-        """Adagrad: rates shrink with the sum of squared gradients.
+        """Adagrad: learning rates shrink with the sum of squared gradients.
 
         ``aten::_fused_adagrad_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] state_sums, Tensor(d!)[] state_steps, *, float lr, float lr_decay, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()``"""
     @staticmethod
     def tensor_lr(self: Sequence[_Array], grads: Sequence[_Array], state_sums: Sequence[_Array], state_steps: Sequence[_Tensor], *, lr: _Tensor, lr_decay: _float, weight_decay: _float, eps: _float, maximize: _bool, grad_scale: _Tensor | None = ..., found_inf: _Tensor | None = ...) -> None:
-        """Adagrad: rates shrink with the sum of squared gradients.
+        """Adagrad: learning rates shrink with the sum of squared gradients.
 
         ``aten::_fused_adagrad_.tensor_lr(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] state_sums, Tensor[] state_steps, *, Tensor lr, float lr_decay, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()``"""
     def overloads(self) -> list[str]: ...
@@ -3705,7 +3705,7 @@ class _aten__fused_dropout:
         ``aten::_fused_dropout.out(Tensor self, float p, Generator? generator=None, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))``"""
     @staticmethod
     def default(self: _Tensor, p: _float, generator: Any | None = ...) -> tuple[_Array, _Array]:
-        """Each value divided by ``p`` with probability ``p``, else zero, and which were kept; drawn as on the CPU.
+        """Each value divided by ``p`` with probability ``p``, else 0, and the mask; random numbers are the CPU's.
 
         ``aten::_fused_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -3739,11 +3739,11 @@ class _aten__fused_moving_avg_obs_fq_helper_functional:
     def overloads(self) -> list[str]: ...
 
 class _aten__fused_rms_norm:
-    """Rows over the root of their mean square, times weight; also 1 / root."""
+    """RMS norm: each row divided by its root mean square, times weight; also 1 / root mean square."""
     def __call__(_, /, input: _Tensor, normalized_shape: Sequence[_int], weight: _Tensor | None, eps: _float | None) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, normalized_shape: Sequence[_int], weight: _Tensor | None, eps: _float | None) -> tuple[_Array, _Array]:
-        """Rows over the root of their mean square, times weight; also 1 / root.
+        """RMS norm: each row divided by its root mean square, times weight; also 1 / root mean square.
 
         ``aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -3995,7 +3995,7 @@ class _aten__index_put_impl_:
     def overloads(self) -> list[str]: ...
 
 class _aten__int_mm:
-    """Product of two int8 matrices in int32, which wraps; the first may be of uint8.
+    """Product of two int8 matrices in int32, with wraparound; the first may be uint8.
 
     Like ``numpy.matmul``, with 2 known differences: ``torchnp explain _int_mm``."""
     @overload
@@ -4004,7 +4004,7 @@ class _aten__int_mm:
     def __call__(_, /, self: _Tensor, mat2: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mat2: _Tensor) -> _Array:
-        """Product of two int8 matrices in int32, which wraps; the first may be of uint8.
+        """Product of two int8 matrices in int32, with wraparound; the first may be uint8.
 
         ``aten::_int_mm(Tensor self, Tensor mat2) -> Tensor``"""
     @staticmethod
@@ -4015,25 +4015,25 @@ class _aten__int_mm:
     def overloads(self) -> list[str]: ...
 
 class _aten__is_all_true:
-    """Whether all values of a bool tensor are true, 0-d.
+    """Whether all values of a bool tensor are true (0-d result).
 
     Like ``numpy.all``, with no known difference: ``torchnp explain _is_all_true``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Whether all values of a bool tensor are true, 0-d.
+        """Whether all values of a bool tensor are true (0-d result).
 
         ``aten::_is_all_true(Tensor self) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__is_any_true:
-    """Whether any value of a bool tensor is true, 0-d.
+    """Whether any value of a bool tensor is true (0-d result).
 
     Like ``numpy.any``, with no known difference: ``torchnp explain _is_any_true``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Whether any value of a bool tensor is true, 0-d.
+        """Whether any value of a bool tensor is true (0-d result).
 
         ``aten::_is_any_true(Tensor self) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4049,11 +4049,11 @@ class _aten__is_zerotensor:
     def overloads(self) -> list[str]: ...
 
 class _aten__jagged_to_padded_dense_forward:
-    """Rows of unequal length as rows of one length, the rest padded; longer rows are cut."""
+    """Jagged rows as rows of one length: shorter rows are padded, longer ones are cut."""
     def __call__(_, /, values: _Tensor, offsets: Sequence[_Tensor], max_lengths: Sequence[_int], padding_value: _float = ...) -> _Array: ...
     @staticmethod
     def default(values: _Tensor, offsets: Sequence[_Tensor], max_lengths: Sequence[_int], padding_value: _float = ...) -> _Array:
-        """Rows of unequal length as rows of one length, the rest padded; longer rows are cut.
+        """Jagged rows as rows of one length: shorter rows are padded, longer ones are cut.
 
         ``aten::_jagged_to_padded_dense_forward(Tensor values, Tensor[] offsets, SymInt[] max_lengths, float padding_value=0.) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4311,14 +4311,14 @@ class _aten__masked_softmax:
     def overloads(self) -> list[str]: ...
 
 class _aten__masked_softmax_backward:
-    """Gradient of `_masked_softmax`: that of softmax over the unmasked elements."""
+    """Gradient of `_masked_softmax`: the gradient of softmax over the unmasked elements, 0 for masked ones."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output: _Tensor, mask: _Tensor, dim: _int | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output: _Tensor, mask: _Tensor, dim: _int | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output: _Tensor, mask: _Tensor, dim: _int | None = ...) -> _Array:
-        """Gradient of `_masked_softmax`: that of softmax over the unmasked elements.
+        """Gradient of `_masked_softmax`: the gradient of softmax over the unmasked elements, 0 for masked ones.
 
         ``aten::_masked_softmax_backward(Tensor grad_output, Tensor output, Tensor mask, int? dim=None) -> Tensor``"""
     @staticmethod
@@ -4521,11 +4521,11 @@ class _aten__neg_view_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten__nested_compute_contiguous_strides_offsets:
-    """Strides and offsets of parts of unequal shapes, stored one after the other."""
+    """Strides and offsets of a nested tensor's parts, which are contiguous and lie one after the other."""
     def __call__(_, /, nested_size: _Tensor) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(nested_size: _Tensor) -> tuple[_Array, _Array]:
-        """Strides and offsets of parts of unequal shapes, stored one after the other.
+        """Strides and offsets of a nested tensor's parts, which are contiguous and lie one after the other.
 
         ``aten::_nested_compute_contiguous_strides_offsets(Tensor nested_size) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -4589,14 +4589,14 @@ class _aten__nnpack_spatial_convolution:
     def overloads(self) -> list[str]: ...
 
 class _aten__pack_padded_sequence:
-    """The steps of all sequences one after the other, and how many sequences each step has."""
+    """Packed sequences: for each step the elements of all sequences that reach it, and the number of these."""
     @overload
     def __call__(_, /, input: _Tensor, lengths: _Tensor, batch_first: _bool) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, lengths: _Tensor, batch_first: _bool, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, lengths: _Tensor, batch_first: _bool) -> tuple[_Array, _Array]:
-        """The steps of all sequences one after the other, and how many sequences each step has.
+        """Packed sequences: for each step the elements of all sequences that reach it, and the number of these.
 
         ``aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -4617,45 +4617,45 @@ class _aten__pack_padded_sequence_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__pad_circular:
-    """The last dimensions continued as if their ends met.
+    """The last dimensions padded circularly: each side continues with the elements at the other end.
 
     Like ``numpy.pad``, with 3 known differences: ``torchnp explain _pad_circular``."""
     def __call__(_, /, self: _Tensor, pad: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, pad: Sequence[_int]) -> _Array:
-        """The last dimensions continued as if their ends met.
+        """The last dimensions padded circularly: each side continues with the elements at the other end.
 
         ``aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__pad_enum:
-    """`pad` with torch's number of the mode.
+    """`pad` with the mode as torch's integer: 0 reflect, 1 replicate, 2 circular, 3 constant.
 
     Like ``numpy.pad``, with 3 known differences: ``torchnp explain _pad_enum``."""
     def __call__(_, /, self: _Tensor, pad: Sequence[_int], mode: _int, value: _float | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, pad: Sequence[_int], mode: _int, value: _float | None = ...) -> _Array:
-        """`pad` with torch's number of the mode.
+        """`pad` with the mode as torch's integer: 0 reflect, 1 replicate, 2 circular, 3 constant.
 
         ``aten::_pad_enum(Tensor self, SymInt[] pad, int mode, float? value=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__pad_packed_sequence:
-    """Packed sequences in one tensor, filled up at the end, and their lengths."""
+    """Packed sequences in one tensor, padded at the end, and their lengths."""
     def __call__(_, /, data: _Tensor, batch_sizes: _Tensor, batch_first: _bool, padding_value: _Scalar, total_length: _int) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(data: _Tensor, batch_sizes: _Tensor, batch_first: _bool, padding_value: _Scalar, total_length: _int) -> tuple[_Array, _Array]:
-        """Packed sequences in one tensor, filled up at the end, and their lengths.
+        """Packed sequences in one tensor, padded at the end, and their lengths.
 
         ``aten::_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, int total_length) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__padded_dense_to_jagged_forward:
-    """The beginnings of padded rows, concatenated."""
+    """Padded rows as jagged rows: the parts without padding, concatenated."""
     def __call__(_, /, dense: _Tensor, offsets: Sequence[_Tensor], total_L: _int | None = ...) -> _Array: ...
     @staticmethod
     def default(dense: _Tensor, offsets: Sequence[_Tensor], total_L: _int | None = ...) -> _Array:
-        """The beginnings of padded rows, concatenated.
+        """Padded rows as jagged rows: the parts without padding, concatenated.
 
         ``aten::_padded_dense_to_jagged_forward(Tensor dense, Tensor[] offsets, SymInt? total_L=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4697,34 +4697,34 @@ class _aten__pdist_forward:
     def overloads(self) -> list[str]: ...
 
 class _aten__philox_key_fold_in:
-    """The new key that is ``data`` steps from a key."""
+    """A new key, derived from a key and the integer ``data``."""
     def __call__(_, /, key: _Tensor, data: _int) -> _Array: ...
     @staticmethod
     def default(key: _Tensor, data: _int) -> _Array:
-        """The new key that is ``data`` steps from a key.
+        """A new key, derived from a key and the integer ``data``.
 
         ``aten::_philox_key_fold_in(Tensor key, int data) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__philox_key_split:
-    """New keys from a key, one for each step."""
+    """``num_splits`` new keys, derived from a key."""
     def __call__(_, /, key: _Tensor, num_splits: _int) -> _Array: ...
     @staticmethod
     def default(key: _Tensor, num_splits: _int) -> _Array:
-        """New keys from a key, one for each step.
+        """``num_splits`` new keys, derived from a key.
 
         ``aten::_philox_key_split(Tensor key, int num_splits) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__philox_normal:
-    """Normal values of a mean and a standard deviation, from a key, by the Box-Muller transform."""
+    """Normal random numbers with a mean and a standard deviation, from a key, by the Box-Muller transform."""
     @overload
     def __call__(_, /, self: _Tensor, key: _Tensor, mean: _float = ..., std: _float = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, key: _Tensor, mean: _float = ..., std: _float = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, key: _Tensor, mean: _float = ..., std: _float = ...) -> _Array:
-        """Normal values of a mean and a standard deviation, from a key, by the Box-Muller transform.
+        """Normal random numbers with a mean and a standard deviation, from a key, by the Box-Muller transform.
 
         ``aten::_philox_normal(Tensor self, Tensor key, float mean=0., float std=1.) -> Tensor``"""
     @staticmethod
@@ -4745,14 +4745,14 @@ class _aten__philox_normal_:
     def overloads(self) -> list[str]: ...
 
 class _aten__philox_uniform:
-    """Uniform values from low up to high, from a key."""
+    """Uniform random numbers between ``low`` and ``high``, from a key."""
     @overload
     def __call__(_, /, self: _Tensor, key: _Tensor, low: _float = ..., high: _float = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, key: _Tensor, low: _float = ..., high: _float = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, key: _Tensor, low: _float = ..., high: _float = ...) -> _Array:
-        """Uniform values from low up to high, from a key.
+        """Uniform random numbers between ``low`` and ``high``, from a key.
 
         ``aten::_philox_uniform(Tensor self, Tensor key, float low=0., float high=1.) -> Tensor``"""
     @staticmethod
@@ -4801,11 +4801,11 @@ class _aten__prelu_kernel:
     def overloads(self) -> list[str]: ...
 
 class _aten__prelu_kernel_backward:
-    """Gradients of the input and of the weight, the latter not yet summed."""
+    """Gradients of the input and of the weight; the latter is not yet summed to the weight's shape."""
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, weight: _Tensor) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, weight: _Tensor) -> tuple[_Array, _Array]:
-        """Gradients of the input and of the weight, the latter not yet summed.
+        """Gradients of the input and of the weight; the latter is not yet summed to the weight's shape.
 
         ``aten::_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -4821,13 +4821,13 @@ class _aten__print:
     def overloads(self) -> list[str]: ...
 
 class _aten__reshape_alias:
-    """`view` with the strides given.
+    """`view` with the given strides.
 
     Like ``numpy.lib.stride_tricks.as_strided``, with 1 known difference: ``torchnp explain _reshape_alias``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int], stride: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int], stride: Sequence[_int]) -> _Array:
-        """`view` with the strides given.
+        """`view` with the given strides.
 
         ``aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -4895,11 +4895,11 @@ class _aten__resize_output:
     def overloads(self) -> list[str]: ...
 
 class _aten__resize_output_:
-    """`resize_` of another op's out; torch has code for it on the meta device only."""
+    """`resize_` of another op's ``out=``; torch has a kernel for the meta device only."""
     def __call__(_, /, self: _Array, size: Sequence[_int], device: Any) -> _Array: ...
     @staticmethod
     def default(self: _Array, size: Sequence[_int], device: Any) -> _Array:
-        """`resize_` of another op's out; torch has code for it on the meta device only.
+        """`resize_` of another op's ``out=``; torch has a kernel for the meta device only.
 
         ``aten::_resize_output_(Tensor(a!) self, SymInt[] size, Device device) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -4915,11 +4915,11 @@ class _aten__rowwise_prune:
     def overloads(self) -> list[str]: ...
 
 class _aten__safe_softmax:
-    """softmax with 0 in place of NaN where a whole row is -inf."""
+    """softmax that gives 0 instead of NaN for rows that are all -inf."""
     def __call__(_, /, self: _Tensor, dim: _int, dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, dtype: _ScalarType | None = ...) -> _Array:
-        """softmax with 0 in place of NaN where a whole row is -inf.
+        """softmax that gives 0 instead of NaN for rows that are all -inf.
 
         ``aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5001,11 +5001,11 @@ class _aten__scaled_dot_product_cudnn_attention_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_efficient_attention:
-    """Attention over (batch, heads, time, size), and if asked each row's logsumexp, padded to a multiple of 32 rows."""
+    """Attention over (batch, heads, time, size), and on request each row's logsumexp, padded to a multiple of 32."""
     def __call__(_, /, query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor | None, compute_log_sumexp: _bool, dropout_p: _float = ..., is_causal: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array]: ...
     @staticmethod
     def default(query: _Tensor, key: _Tensor, value: _Tensor, attn_bias: _Tensor | None, compute_log_sumexp: _bool, dropout_p: _float = ..., is_causal: _bool = ..., *, scale: _float | None = ...) -> tuple[_Array, _Array, _Array, _Array]:
-        """Attention over (batch, heads, time, size), and if asked each row's logsumexp, padded to a multiple of 32 rows.
+        """Attention over (batch, heads, time, size), and on request each row's logsumexp, padded to a multiple of 32.
 
         ``aten::_scaled_dot_product_efficient_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0., bool is_causal=False, *, float? scale=None) -> (Tensor output, Tensor log_sumexp, Tensor philox_seed, Tensor philox_offset)``"""
     def overloads(self) -> list[str]: ...
@@ -5107,8 +5107,9 @@ class _aten__scaled_grouped_mm_v2:
 class _aten__scaled_mm:
     """(scale_a * self) @ (scale_b * mat2) + bias, divided by ``scale_result`` if ``out_dtype`` is float8.
 
-    With one dtype and two single scales oneDNN computes it, and float8_e4m3fn overflows to nan; otherwise the
-    operands are scaled in float32 and the result saturates."""
+    If both operands have the same dtype and a single scale each, oneDNN computes the product, and float8_e4m3fn
+    overflows
+    to nan. Otherwise the operands are scaled in float32, and the result saturates."""
     @overload
     def __call__(_, /, self: _Tensor, mat2: _Tensor, scale_a: _Tensor, scale_b: _Tensor, bias: _Tensor | None = ..., scale_result: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., use_fast_accum: _bool = ...) -> _Array: ...
     @overload
@@ -5117,8 +5118,9 @@ class _aten__scaled_mm:
     def default(self: _Tensor, mat2: _Tensor, scale_a: _Tensor, scale_b: _Tensor, bias: _Tensor | None = ..., scale_result: _Tensor | None = ..., out_dtype: _ScalarType | None = ..., use_fast_accum: _bool = ...) -> _Array:
         """(scale_a * self) @ (scale_b * mat2) + bias, divided by ``scale_result`` if ``out_dtype`` is float8.
 
-        With one dtype and two single scales oneDNN computes it, and float8_e4m3fn overflows to nan; otherwise the
-        operands are scaled in float32 and the result saturates.
+        If both operands have the same dtype and a single scale each, oneDNN computes the product, and float8_e4m3fn
+        overflows
+        to nan. Otherwise the operands are scaled in float32, and the result saturates.
 
         ``aten::_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor``"""
     @staticmethod
@@ -5129,14 +5131,14 @@ class _aten__scaled_mm:
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_mm_v2:
-    """`_scaled_mm` with the kind of scaling given as numbers: 0 one scale, 1 one for each row or column."""
+    """`_scaled_mm` with the scaling given by recipe numbers: 0 for one scale, 1 for a scale per row or column."""
     @overload
     def __call__(_, /, self: _Tensor, mat2: _Tensor, scale_a: Sequence[_Tensor], recipe_a: Sequence[_int], swizzle_a: Sequence[_int], scale_b: Sequence[_Tensor], recipe_b: Sequence[_int], swizzle_b: Sequence[_int], bias: _Tensor | None, out_dtype: _ScalarType | None, contraction_dim: Sequence[_int] = ..., use_fast_accum: _bool = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, mat2: _Tensor, scale_a: Sequence[_Tensor], recipe_a: Sequence[_int], swizzle_a: Sequence[_int], scale_b: Sequence[_Tensor], recipe_b: Sequence[_int], swizzle_b: Sequence[_int], bias: _Tensor | None, out_dtype: _ScalarType | None, contraction_dim: Sequence[_int] = ..., use_fast_accum: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mat2: _Tensor, scale_a: Sequence[_Tensor], recipe_a: Sequence[_int], swizzle_a: Sequence[_int], scale_b: Sequence[_Tensor], recipe_b: Sequence[_int], swizzle_b: Sequence[_int], bias: _Tensor | None, out_dtype: _ScalarType | None, contraction_dim: Sequence[_int] = ..., use_fast_accum: _bool = ...) -> _Array:
-        """`_scaled_mm` with the kind of scaling given as numbers: 0 one scale, 1 one for each row or column.
+        """`_scaled_mm` with the scaling given by recipe numbers: 0 for one scale, 1 for a scale per row or column.
 
         ``aten::_scaled_mm_v2(Tensor self, Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[] scale_b, int[] recipe_b, int[] swizzle_b, Tensor? bias, ScalarType? out_dtype, int[] contraction_dim=[], bool use_fast_accum=False) -> Tensor``"""
     @staticmethod
@@ -5147,14 +5149,14 @@ class _aten__scaled_mm_v2:
     def overloads(self) -> list[str]: ...
 
 class _aten__segment_reduce_backward:
-    """The gradient of `segment_reduce`; equal extremes share it where it is positive."""
+    """Gradient of `segment_reduce`; equal maxima or minima share a gradient if it is positive."""
     @overload
     def __call__(_, /, grad: _Tensor, output: _Tensor, data: _Tensor, reduce: _str, *, lengths: _Tensor | None = ..., offsets: _Tensor | None = ..., axis: _int = ..., initial: _Scalar | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad: _Tensor, output: _Tensor, data: _Tensor, reduce: _str, *, lengths: _Tensor | None = ..., offsets: _Tensor | None = ..., axis: _int = ..., initial: _Scalar | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, output: _Tensor, data: _Tensor, reduce: _str, *, lengths: _Tensor | None = ..., offsets: _Tensor | None = ..., axis: _int = ..., initial: _Scalar | None = ...) -> _Array:
-        """The gradient of `segment_reduce`; equal extremes share it where it is positive.
+        """Gradient of `segment_reduce`; equal maxima or minima share a gradient if it is positive.
 
         ``aten::_segment_reduce_backward(Tensor grad, Tensor output, Tensor data, str reduce, *, Tensor? lengths=None, Tensor? offsets=None, int axis=0, Scalar? initial=None) -> Tensor``"""
     @staticmethod
@@ -5177,7 +5179,7 @@ class _aten__shape_as_tensor:
     def overloads(self) -> list[str]: ...
 
 class _aten__slow_conv2d_backward:
-    """`_slow_conv2d_backward`, written into outs."""
+    """`_slow_conv2d_backward`, written into ``grad_input``, ``grad_weight`` and ``grad_bias``."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, *, grad_input: _Array, grad_weight: _Array, grad_bias: _Array) -> tuple[_Array, _Array, _Array]: ...
     @overload
@@ -5186,7 +5188,7 @@ class _aten__slow_conv2d_backward:
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, output_mask: Sequence[_bool] | _bool, *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def grad_input(grad_output: _Tensor, self: _Tensor, weight: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, *, grad_input: _Array, grad_weight: _Array, grad_bias: _Array) -> tuple[_Array, _Array, _Array]:
-        """`_slow_conv2d_backward`, written into outs.
+        """`_slow_conv2d_backward`, written into ``grad_input``, ``grad_weight`` and ``grad_bias``.
 
         ``aten::_slow_conv2d_backward.grad_input(Tensor grad_output, Tensor self, Tensor weight, SymInt[2] kernel_size, SymInt[2] stride, SymInt[2] padding, *, Tensor(a!) grad_input, Tensor(b!) grad_weight, Tensor(c!) grad_bias) -> (Tensor(a!), Tensor(b!), Tensor(c!))``"""
     @staticmethod
@@ -5220,41 +5222,41 @@ class _aten__slow_conv2d_forward:
     def overloads(self) -> list[str]: ...
 
 class _aten__sobol_engine_draw:
-    """The next n points in the unit cube, and the integers of the last of them."""
+    """The next n points in the unit cube, and the last of them as integers, from which the next call continues."""
     def __call__(_, /, quasi: _Tensor, n: _int, sobolstate: _Tensor, dimension: _int, num_generated: _int, dtype: _ScalarType | None) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(quasi: _Tensor, n: _int, sobolstate: _Tensor, dimension: _int, num_generated: _int, dtype: _ScalarType | None) -> tuple[_Array, _Array]:
-        """The next n points in the unit cube, and the integers of the last of them.
+        """The next n points in the unit cube, and the last of them as integers, from which the next call continues.
 
         ``aten::_sobol_engine_draw(Tensor quasi, int n, Tensor sobolstate, int dimension, int num_generated, ScalarType? dtype) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__sobol_engine_ff_:
-    """Advance the integers of a point by n points."""
+    """Advance the integers of the last point by n points."""
     def __call__(_, /, self: _Array, n: _int, sobolstate: _Tensor, dimension: _int, num_generated: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, n: _int, sobolstate: _Tensor, dimension: _int, num_generated: _int) -> _Array:
-        """Advance the integers of a point by n points.
+        """Advance the integers of the last point by n points.
 
         ``aten::_sobol_engine_ff_(Tensor(a!) self, int n, Tensor sobolstate, int dimension, int num_generated) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__sobol_engine_initialize_state_:
-    """Write the direction numbers of Joe and Kuo, as in SciPy, for at least one dimension; scale the other rows."""
+    """Write Joe and Kuo's direction numbers, as in SciPy, one row per dimension; scale further rows by powers of 2."""
     def __call__(_, /, self: _Array, dimension: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, dimension: _int) -> _Array:
-        """Write the direction numbers of Joe and Kuo, as in SciPy, for at least one dimension; scale the other rows.
+        """Write Joe and Kuo's direction numbers, as in SciPy, one row per dimension; scale further rows by powers of 2.
 
         ``aten::_sobol_engine_initialize_state_(Tensor(a!) self, int dimension) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__sobol_engine_scramble_:
-    """Each direction's bits times a lower triangular matrix of bits, with ones on the diagonal."""
+    """Multiply the bits of each direction number by a lower triangular matrix of bits with a unit diagonal."""
     def __call__(_, /, self: _Array, ltm: _Tensor, dimension: _int) -> _Array: ...
     @staticmethod
     def default(self: _Array, ltm: _Tensor, dimension: _int) -> _Array:
-        """Each direction's bits times a lower triangular matrix of bits, with ones on the diagonal.
+        """Multiply the bits of each direction number by a lower triangular matrix of bits with a unit diagonal.
 
         ``aten::_sobol_engine_scramble_(Tensor(a!) self, Tensor ltm, int dimension) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -5314,13 +5316,13 @@ class _aten__sparse_addmm:
     def overloads(self) -> list[str]: ...
 
 class _aten__sparse_mm:
-    """`mm`, of which a factor may be sparse in torch; the product of two dense ones is column-major.
+    """`mm`, one factor of which may be sparse in torch; the product of dense factors is column-major.
 
     Like ``numpy.matmul``, with 3 known differences: ``torchnp explain _sparse_mm``."""
     def __call__(_, /, sparse: _Tensor, dense: _Tensor) -> _Array: ...
     @staticmethod
     def default(sparse: _Tensor, dense: _Tensor) -> _Array:
-        """`mm`, of which a factor may be sparse in torch; the product of two dense ones is column-major.
+        """`mm`, one factor of which may be sparse in torch; the product of dense factors is column-major.
 
         ``aten::_sparse_mm(Tensor sparse, Tensor dense) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5461,11 +5463,11 @@ class _aten__test_autograd_multiple_dispatch_view_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten__test_check_tensor:
-    """A copy, if all values are true."""
+    """A copy if all values are true, else an error."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """A copy, if all values are true.
+        """A copy if all values are true, else an error.
 
         ``aten::_test_check_tensor(Tensor self) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5565,11 +5567,11 @@ class _aten__test_serialization_subcmul:
     def overloads(self) -> list[str]: ...
 
 class _aten__test_string_default:
-    """The tensor itself, if the strings are those of the schema."""
+    """The tensor itself if both strings are the schema's defaults, else an error."""
     def __call__(_, /, dummy: _Tensor, a: _str = ..., b: _str = ...) -> _Array: ...
     @staticmethod
     def default(dummy: _Tensor, a: _str = ..., b: _str = ...) -> _Array:
-        """The tensor itself, if the strings are those of the schema.
+        """The tensor itself if both strings are the schema's defaults, else an error.
 
         ``aten::_test_string_default(Tensor dummy, str a="\\"\\'\\\\", str b="\\"\\'\\\\") -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5615,14 +5617,14 @@ class _aten__thnn_differentiable_lstm_cell_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__thnn_fused_gru_cell:
-    """State after a step of a GRU, and what its gradient needs, as on CUDA: the CPU has no kernel."""
+    """Hidden state after a GRU step, and a workspace for the backward pass; torch has a CUDA kernel only."""
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, hx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, hx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ..., *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(input_gates: _Tensor, hidden_gates: _Tensor, hx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array]:
-        """State after a step of a GRU, and what its gradient needs, as on CUDA: the CPU has no kernel.
+        """Hidden state after a GRU step, and a workspace for the backward pass; torch has a CUDA kernel only.
 
         ``aten::_thnn_fused_gru_cell(Tensor input_gates, Tensor hidden_gates, Tensor hx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -5645,20 +5647,20 @@ class _aten__thnn_fused_gru_cell_backward:
         ``aten::_thnn_fused_gru_cell_backward.out(Tensor grad_hy, Tensor workspace, bool has_bias, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3, Tensor(e!) out4) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!), Tensor(e!))``"""
     @staticmethod
     def default(grad_hy: _Tensor, workspace: _Tensor, has_bias: _bool) -> tuple[_Array, _Array, _Array, _Array, _Array]:
-        """Gradients of both halves of the gates, the state and the biases of `_thnn_fused_gru_cell`, as on CUDA.
+        """Gradients of the input's and state's gates, the state and the biases of `_thnn_fused_gru_cell` (CUDA only).
 
         ``aten::_thnn_fused_gru_cell_backward(Tensor grad_hy, Tensor workspace, bool has_bias) -> (Tensor, Tensor, Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__thnn_fused_lstm_cell:
-    """State and cell after a step of an LSTM, and its gates for the gradient, as on CUDA: the CPU has no kernel."""
+    """Hidden and cell state after an LSTM step, and the gates for the backward pass; torch has a CUDA kernel only."""
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, cx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input_gates: _Tensor, hidden_gates: _Tensor, cx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ..., *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(input_gates: _Tensor, hidden_gates: _Tensor, cx: _Tensor, input_bias: _Tensor | None = ..., hidden_bias: _Tensor | None = ...) -> tuple[_Array, _Array, _Array]:
-        """State and cell after a step of an LSTM, and its gates for the gradient, as on CUDA: the CPU has no kernel.
+        """Hidden and cell state after an LSTM step, and the gates for the backward pass; torch has a CUDA kernel only.
 
         ``aten::_thnn_fused_lstm_cell(Tensor input_gates, Tensor hidden_gates, Tensor cx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -5691,7 +5693,7 @@ class _aten__thnn_fused_lstm_cell_backward_impl:
         ``aten::_thnn_fused_lstm_cell_backward_impl.out(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace, bool has_bias, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))``"""
     @staticmethod
     def default(grad_hy: _Tensor | None, grad_cy: _Tensor | None, cx: _Tensor, cy: _Tensor, workspace: _Tensor, has_bias: _bool) -> tuple[_Array, _Array, _Array]:
-        """Gradients of the gates, the cell and the bias of `_thnn_fused_lstm_cell`, as on CUDA.
+        """Gradients of the gates, cell state and bias of `_thnn_fused_lstm_cell`; torch has a CUDA kernel only.
 
         ``aten::_thnn_fused_lstm_cell_backward_impl(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor workspace, bool has_bias) -> (Tensor, Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -5813,7 +5815,7 @@ class _aten__triton_multi_head_attention:
         ``aten::_triton_multi_head_attention.out(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(query: _Tensor, key: _Tensor, value: _Tensor, embed_dim: _int, num_head: _int, qkv_weight: _Tensor, qkv_bias: _Tensor, proj_weight: _Tensor, proj_bias: _Tensor, mask: _Tensor | None = ...) -> _Array:
-        """`_native_multi_head_attention`, its first result.
+        """The first result of `_native_multi_head_attention`.
 
         ``aten::_triton_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5857,7 +5859,7 @@ class _aten__unique:
     def overloads(self) -> list[str]: ...
 
 class _aten__unique2:
-    """Distinct elements in order, where each element went, and how often each occurs; no NaN equals another.
+    """Sorted distinct elements, each element's index among them, and their counts; every NaN is distinct.
 
     Like ``numpy.unique``, with 3 known differences: ``torchnp explain _unique2``."""
     @overload
@@ -5866,7 +5868,7 @@ class _aten__unique2:
     def __call__(_, /, self: _Tensor, sorted: _bool = ..., return_inverse: _bool = ..., return_counts: _bool = ..., *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, sorted: _bool = ..., return_inverse: _bool = ..., return_counts: _bool = ...) -> tuple[_Array, _Array, _Array]:
-        """Distinct elements in order, where each element went, and how often each occurs; no NaN equals another.
+        """Sorted distinct elements, each element's index among them, and their counts; every NaN is distinct.
 
         ``aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -6080,7 +6082,7 @@ class _aten__upsample_lanczos2d_aa_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_nearest_exact1d:
-    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element nearest to its centre."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array: ...
     @overload
@@ -6089,7 +6091,7 @@ class _aten__upsample_nearest_exact1d:
     def __call__(_, /, input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array:
-        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre.
+        """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element nearest to its centre.
 
         ``aten::_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor``"""
     @staticmethod
@@ -6123,7 +6125,7 @@ class _aten__upsample_nearest_exact1d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_nearest_exact2d:
-    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element nearest to its centre."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -6132,7 +6134,7 @@ class _aten__upsample_nearest_exact2d:
     def __call__(_, /, input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre.
+        """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element nearest to its centre.
 
         ``aten::_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6166,7 +6168,7 @@ class _aten__upsample_nearest_exact2d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_nearest_exact3d:
-    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element nearest to its centre."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -6175,7 +6177,7 @@ class _aten__upsample_nearest_exact3d:
     def __call__(_, /, input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one nearest to its centre.
+        """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element nearest to its centre.
 
         ``aten::_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6255,11 +6257,11 @@ class _aten__use_miopen_ctc_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten__validate_compressed_sparse_indices:
-    """Refuse indices that do not describe ``nnz`` values in rows of sorted, distinct columns."""
+    """Raise unless the indices describe ``nnz`` values with sorted, distinct indices in each row or column."""
     def __call__(_, /, is_crow: _bool, compressed_idx: _Tensor, plain_idx: _Tensor, cdim: _int, dim: _int, nnz: _int) -> None: ...
     @staticmethod
     def default(is_crow: _bool, compressed_idx: _Tensor, plain_idx: _Tensor, cdim: _int, dim: _int, nnz: _int) -> None:
-        """Refuse indices that do not describe ``nnz`` values in rows of sorted, distinct columns.
+        """Raise unless the indices describe ``nnz`` values with sorted, distinct indices in each row or column.
 
         ``aten::_validate_compressed_sparse_indices(bool is_crow, Tensor compressed_idx, Tensor plain_idx, int cdim, int dim, int nnz) -> ()``"""
     def overloads(self) -> list[str]: ...
@@ -6285,21 +6287,21 @@ class _aten__validate_sparse_bsr_tensor_args:
     def overloads(self) -> list[str]: ...
 
 class _aten__validate_sparse_compressed_tensor_args:
-    """Refuse parts that make no sparse tensor of a compressed layout."""
+    """Raise unless the parts form a sparse tensor of the compressed layout."""
     def __call__(_, /, compressed_indices: _Tensor, plain_indices: _Tensor, values: _Tensor, size: Sequence[_int], layout: Any, check_pinning: _bool | None = ...) -> None: ...
     @staticmethod
     def default(compressed_indices: _Tensor, plain_indices: _Tensor, values: _Tensor, size: Sequence[_int], layout: Any, check_pinning: _bool | None = ...) -> None:
-        """Refuse parts that make no sparse tensor of a compressed layout.
+        """Raise unless the parts form a sparse tensor of the compressed layout.
 
         ``aten::_validate_sparse_compressed_tensor_args(Tensor compressed_indices, Tensor plain_indices, Tensor values, int[] size, Layout layout, bool? check_pinning=None) -> ()``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__validate_sparse_coo_tensor_args:
-    """Refuse indices that lie outside a size, or do not fit it."""
+    """Raise unless the indices fit the values and lie within the size."""
     def __call__(_, /, indices: _Tensor, values: _Tensor, size: Sequence[_int], is_coalesced: _bool | None = ..., check_pinning: _bool | None = ...) -> None: ...
     @staticmethod
     def default(indices: _Tensor, values: _Tensor, size: Sequence[_int], is_coalesced: _bool | None = ..., check_pinning: _bool | None = ...) -> None:
-        """Refuse indices that lie outside a size, or do not fit it.
+        """Raise unless the indices fit the values and lie within the size.
 
         ``aten::_validate_sparse_coo_tensor_args(Tensor indices, Tensor values, int[] size, bool? is_coalesced=None, bool? check_pinning=None) -> ()``"""
     def overloads(self) -> list[str]: ...
@@ -6325,31 +6327,31 @@ class _aten__validate_sparse_csr_tensor_args:
     def overloads(self) -> list[str]: ...
 
 class _aten__weight_int4pack_mm_for_cpu:
-    """self @ weights.T with weights that `_convert_weight_to_int4pack_for_cpu` packed, a scale and a zero for each group."""
+    """``self @ weights.T`` with packed 4-bit weights (`_convert_weight_to_int4pack_for_cpu`), scaled by group."""
     def __call__(_, /, self: _Tensor, mat2: _Tensor, qGroupSize: _int, qScaleAndZeros: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mat2: _Tensor, qGroupSize: _int, qScaleAndZeros: _Tensor) -> _Array:
-        """self @ weights.T with weights that `_convert_weight_to_int4pack_for_cpu` packed, a scale and a zero for each group.
+        """``self @ weights.T`` with packed 4-bit weights (`_convert_weight_to_int4pack_for_cpu`), scaled by group.
 
         ``aten::_weight_int4pack_mm_for_cpu(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__weight_int8pack_mm:
-    """self @ mat2.T with int8 weights, each row of which has a scale."""
+    """``self @ mat2.T`` with int8 weights and one scale for each row of ``mat2``."""
     def __call__(_, /, self: _Tensor, mat2: _Tensor, scales: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mat2: _Tensor, scales: _Tensor) -> _Array:
-        """self @ mat2.T with int8 weights, each row of which has a scale.
+        """``self @ mat2.T`` with int8 weights and one scale for each row of ``mat2``.
 
         ``aten::_weight_int8pack_mm(Tensor self, Tensor mat2, Tensor scales) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__weight_norm:
-    """v * g / |v| with a norm for each slice along ``dim``."""
+    """v * g / |v| with one norm for each slice along ``dim``."""
     def __call__(_, /, v: _Tensor, g: _Tensor, dim: _int = ...) -> _Array: ...
     @staticmethod
     def default(v: _Tensor, g: _Tensor, dim: _int = ...) -> _Array:
-        """v * g / |v| with a norm for each slice along ``dim``.
+        """v * g / |v| with one norm for each slice along ``dim``.
 
         ``aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -6365,14 +6367,14 @@ class _aten__weight_norm_differentiable_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__weight_norm_interface:
-    """v * g / |v| with a norm for each slice along ``dim``, the first or last; also the norms."""
+    """v * g / |v| with one norm for each slice along ``dim`` (the first or last dimension); also the norms."""
     @overload
     def __call__(_, /, v: _Tensor, g: _Tensor, dim: _int = ...) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, v: _Tensor, g: _Tensor, dim: _int = ..., *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(v: _Tensor, g: _Tensor, dim: _int = ...) -> tuple[_Array, _Array]:
-        """v * g / |v| with a norm for each slice along ``dim``, the first or last; also the norms.
+        """v * g / |v| with one norm for each slice along ``dim`` (the first or last dimension); also the norms.
 
         ``aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -6949,13 +6951,13 @@ class _aten_affine_grid_generator_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_alias:
-    """The same memory as another array.
+    """A new array on the same memory.
 
     Like ``numpy.ndarray.view``, with no known difference: ``torchnp explain alias``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The same memory as another array.
+        """A new array on the same memory.
 
         ``aten::alias(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -6981,7 +6983,7 @@ class _aten_alias_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_all:
-    """Whether all elements are true, as NaN is.
+    """Whether all elements are true; NaN is true.
 
     Like ``numpy.all``, with 2 known differences: ``torchnp explain all``."""
     @overload
@@ -6998,17 +7000,17 @@ class _aten_all:
     def __call__(_, /, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Whether all elements are true, as NaN is.
+        """Whether all elements are true; NaN is true.
 
         ``aten::all(Tensor self) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: _int, keepdim: _bool = ...) -> _Array:
-        """Whether all elements are true, as NaN is.
+        """Whether all elements are true; NaN is true.
 
         ``aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor``"""
     @staticmethod
     def dims(self: _Tensor, dim: Sequence[_int] | None = ..., keepdim: _bool = ...) -> _Array:
-        """Whether all elements are true, as NaN is; an empty list reduces nothing.
+        """Whether all elements are true (NaN is true); an empty list reduces nothing.
 
         ``aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor``"""
     @staticmethod
@@ -7139,7 +7141,7 @@ class _aten_angle:
     def overloads(self) -> list[str]: ...
 
 class _aten_any:
-    """Whether any element is true, as NaN is.
+    """Whether any element is true; NaN is true.
 
     Like ``numpy.any``, with 2 known differences: ``torchnp explain any``."""
     @overload
@@ -7156,17 +7158,17 @@ class _aten_any:
     def __call__(_, /, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Whether any element is true, as NaN is.
+        """Whether any element is true; NaN is true.
 
         ``aten::any(Tensor self) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: _int, keepdim: _bool = ...) -> _Array:
-        """Whether any element is true, as NaN is.
+        """Whether any element is true; NaN is true.
 
         ``aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor``"""
     @staticmethod
     def dims(self: _Tensor, dim: Sequence[_int] | None = ..., keepdim: _bool = ...) -> _Array:
-        """Whether any element is true, as NaN is; an empty list reduces nothing.
+        """Whether any element is true (NaN is true); an empty list reduces nothing.
 
         ``aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor``"""
     @staticmethod
@@ -7187,7 +7189,7 @@ class _aten_any:
     def overloads(self) -> list[str]: ...
 
 class _aten_arange:
-    """Numbers from start (0) up to but without end, ``step`` apart.
+    """Numbers in [start, end), ``step`` apart; start defaults to 0.
 
     Like ``numpy.arange``, with 4 known differences: ``torchnp explain arange``."""
     @overload
@@ -7202,17 +7204,17 @@ class _aten_arange:
     def __call__(_, /, end: _Scalar, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(end: _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Numbers from start (0) up to but without end, ``step`` apart.
+        """Numbers in [start, end), ``step`` apart; start defaults to 0.
 
         ``aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def start(start: _Scalar, end: _Scalar, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Numbers from start (0) up to but without end, ``step`` apart.
+        """Numbers in [start, end), ``step`` apart; start defaults to 0.
 
         ``aten::arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def start_step(start: _Scalar, end: _Scalar, step: _Scalar = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """Numbers from start (0) up to but without end, ``step`` apart.
+        """Numbers in [start, end), ``step`` apart; start defaults to 0.
 
         ``aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -7531,13 +7533,13 @@ class _aten_argwhere:
     def overloads(self) -> list[str]: ...
 
 class _aten_as_strided:
-    """A window on the tensor's whole memory, by size, stride and offset in elements.
+    """A view of the tensor's whole storage, with size, strides and offset in elements.
 
     Like ``numpy.lib.stride_tricks.as_strided``, with 3 known differences: ``torchnp explain as_strided``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array:
-        """A window on the tensor's whole memory, by size, stride and offset in elements.
+        """A view of the tensor's whole storage, with size, strides and offset in elements.
 
         ``aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -7575,7 +7577,7 @@ class _aten_as_strided_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_as_strided_scatter:
-    """A copy with a strided window on its memory overwritten.
+    """A copy with a strided view of its memory overwritten.
 
     Like ``numpy.lib.stride_tricks.as_strided``, with 3 known differences: ``torchnp explain as_strided_scatter``."""
     @overload
@@ -7584,7 +7586,7 @@ class _aten_as_strided_scatter:
     def __call__(_, /, self: _Tensor, src: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, src: _Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = ...) -> _Array:
-        """A copy with a strided window on its memory overwritten.
+        """A copy with a strided view of its memory overwritten.
 
         ``aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor``"""
     @staticmethod
@@ -7851,14 +7853,14 @@ class _aten_avg_pool2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_avg_pool2d_backward:
-    """Each gradient divided over its window."""
+    """Each gradient divided among its window."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array:
-        """Each gradient divided over its window.
+        """Each gradient divided among its window.
 
         ``aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor``"""
     @staticmethod
@@ -7887,14 +7889,14 @@ class _aten_avg_pool3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_avg_pool3d_backward:
-    """Each gradient divided over its window."""
+    """Each gradient divided among its window."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array:
-        """Each gradient divided over its window.
+        """Each gradient divided among its window.
 
         ``aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor``"""
     @staticmethod
@@ -8279,7 +8281,7 @@ class _aten_bincount:
     def overloads(self) -> list[str]: ...
 
 class _aten_binomial:
-    """Successes in `count` trials of probability `prob`.
+    """Numbers of successes in ``count`` trials with probability ``prob``.
 
     Like ``numpy.random.binomial``, with 3 known differences: ``torchnp explain binomial``."""
     @overload
@@ -8288,7 +8290,7 @@ class _aten_binomial:
     def __call__(_, /, count: _Tensor, prob: _Tensor, generator: Any | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(count: _Tensor, prob: _Tensor, generator: Any | None = ...) -> _Array:
-        """Successes in `count` trials of probability `prob`.
+        """Numbers of successes in ``count`` trials with probability ``prob``.
 
         ``aten::binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -8989,14 +8991,14 @@ class _aten_chalf:
     def overloads(self) -> list[str]: ...
 
 class _aten_channel_shuffle:
-    """Channels in ``groups`` interleaved."""
+    """The channels, divided into ``groups`` groups and interleaved."""
     @overload
     def __call__(_, /, self: _Tensor, groups: _int) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, groups: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, groups: _int) -> _Array:
-        """Channels in ``groups`` interleaved.
+        """The channels, divided into ``groups`` groups and interleaved.
 
         ``aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor``"""
     @staticmethod
@@ -9439,7 +9441,7 @@ class _aten_conj:
     def overloads(self) -> list[str]: ...
 
 class _aten_conj_physical:
-    """The conjugate; a real tensor is returned itself.
+    """The complex conjugate; a real tensor is returned unchanged.
 
     Like ``numpy.conjugate``, with 1 known difference: ``torchnp explain conj_physical``."""
     @overload
@@ -9448,7 +9450,7 @@ class _aten_conj_physical:
     def __call__(_, /, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The conjugate; a real tensor is returned itself.
+        """The complex conjugate; a real tensor is returned unchanged.
 
         ``aten::conj_physical(Tensor self) -> Tensor``"""
     @staticmethod
@@ -9471,7 +9473,7 @@ class _aten_conj_physical_:
     def overloads(self) -> list[str]: ...
 
 class _aten_constant_pad_nd:
-    """The tensor framed with one number.
+    """The tensor padded with the constant ``value``.
 
     Like ``numpy.pad``, with 2 known differences: ``torchnp explain constant_pad_nd``."""
     @overload
@@ -9480,7 +9482,7 @@ class _aten_constant_pad_nd:
     def __call__(_, /, self: _Tensor, pad: Sequence[_int], value: _Scalar = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, pad: Sequence[_int], value: _Scalar = ...) -> _Array:
-        """The tensor framed with one number.
+        """The tensor padded with the constant ``value``.
 
         ``aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor``"""
     @staticmethod
@@ -9671,14 +9673,14 @@ class _aten_convolution_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_convolution_backward_overrideable:
-    """The gradients that torch leaves to backends outside it, as its own would have them."""
+    """The gradients that torch leaves to out-of-tree backends, computed by `convolution_backward`."""
     @overload
     def __call__(_, /, grad_output: _Tensor, input: _Tensor, weight: _Tensor, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, input: _Tensor, weight: _Tensor, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, output_mask: Sequence[_bool] | _bool, *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(grad_output: _Tensor, input: _Tensor, weight: _Tensor, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, output_mask: Sequence[_bool] | _bool) -> tuple[_Array, _Array, _Array]:
-        """The gradients that torch leaves to backends outside it, as its own would have them.
+        """The gradients that torch leaves to out-of-tree backends, computed by `convolution_backward`.
 
         ``aten::convolution_backward_overrideable(Tensor grad_output, Tensor input, Tensor weight, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)``"""
     @staticmethod
@@ -9689,14 +9691,14 @@ class _aten_convolution_backward_overrideable:
     def overloads(self) -> list[str]: ...
 
 class _aten_convolution_overrideable:
-    """The convolution that torch leaves to backends outside it, as its own would have it."""
+    """The convolution that torch leaves to out-of-tree backends, computed by `convolution`."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int) -> _Array: ...
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor, bias: _Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int) -> _Array:
-        """The convolution that torch leaves to backends outside it, as its own would have it.
+        """The convolution that torch leaves to out-of-tree backends, computed by `convolution`.
 
         ``aten::convolution_overrideable(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor``"""
     @staticmethod
@@ -9955,11 +9957,11 @@ class _aten_cross:
     def overloads(self) -> list[str]: ...
 
 class _aten_cross_entropy_loss:
-    """The negative log likelihood of ``log_softmax(self)``; targets are classes, or probabilities of ``self``'s shape."""
+    """Negative log likelihood of ``log_softmax(self)``; targets are class indices, or probabilities like ``self``."""
     def __call__(_, /, self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ..., label_smoothing: _float = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ..., label_smoothing: _float = ...) -> _Array:
-        """The negative log likelihood of ``log_softmax(self)``; targets are classes, or probabilities of ``self``'s shape.
+        """Negative log likelihood of ``log_softmax(self)``; targets are class indices, or probabilities like ``self``.
 
         ``aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10193,11 +10195,11 @@ class _aten_cummax:
     def overloads(self) -> list[str]: ...
 
 class _aten_cummaxmin_backward:
-    """Gradient of `cummax` and `cummin`: each gradient goes to the element that was taken."""
+    """Gradient of `cummax` and `cummin`: each gradient is added to the element that was the extremum."""
     def __call__(_, /, grad: _Tensor, input: _Tensor, indices: _Tensor, dim: _int) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, input: _Tensor, indices: _Tensor, dim: _int) -> _Array:
-        """Gradient of `cummax` and `cummin`: each gradient goes to the element that was taken.
+        """Gradient of `cummax` and `cummin`: each gradient is added to the element that was the extremum.
 
         ``aten::cummaxmin_backward(Tensor grad, Tensor input, Tensor indices, int dim) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10255,11 +10257,11 @@ class _aten_cumprod_:
     def overloads(self) -> list[str]: ...
 
 class _aten_cumprod_backward:
-    """The gradient of `cumprod`, by dividing by each factor, but without division from the first zero on."""
+    """Gradient of `cumprod`, by a division by each factor; from the first zero on, without division."""
     def __call__(_, /, grad: _Tensor, input: _Tensor, dim: _int, output: _Tensor) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, input: _Tensor, dim: _int, output: _Tensor) -> _Array:
-        """The gradient of `cumprod`, by dividing by each factor, but without division from the first zero on.
+        """Gradient of `cumprod`, by a division by each factor; from the first zero on, without division.
 
         ``aten::cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10399,13 +10401,13 @@ class _aten_det:
     def overloads(self) -> list[str]: ...
 
 class _aten_detach:
-    """The same memory as another array.
+    """A new array on the same memory.
 
     Like ``numpy.ndarray.view``, with no known difference: ``torchnp explain detach``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The same memory as another array.
+        """A new array on the same memory.
 
         ``aten::detach(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -10443,7 +10445,7 @@ class _aten_detach_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_diag:
-    """The diagonal of a matrix, or the matrix of a diagonal.
+    """The diagonal of a matrix, or the matrix that has a vector as its diagonal.
 
     Like ``numpy.diag``, with 1 known difference: ``torchnp explain diag``."""
     @overload
@@ -10452,7 +10454,7 @@ class _aten_diag:
     def __call__(_, /, self: _Tensor, diagonal: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, diagonal: _int = ...) -> _Array:
-        """The diagonal of a matrix, or the matrix of a diagonal.
+        """The diagonal of a matrix, or the matrix that has a vector as its diagonal.
 
         ``aten::diag(Tensor self, int diagonal=0) -> Tensor``"""
     @staticmethod
@@ -10463,7 +10465,7 @@ class _aten_diag:
     def overloads(self) -> list[str]: ...
 
 class _aten_diag_embed:
-    """The last dimension as the diagonal of two new dimensions.
+    """Matrices in two new dimensions, with the vectors along the last dimension as their diagonals.
 
     Like ``numpy.diagflat``, with 1 known difference: ``torchnp explain diag_embed``."""
     @overload
@@ -10472,7 +10474,7 @@ class _aten_diag_embed:
     def __call__(_, /, self: _Tensor, offset: _int = ..., dim1: _int = ..., dim2: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, offset: _int = ..., dim1: _int = ..., dim2: _int = ...) -> _Array:
-        """The last dimension as the diagonal of two new dimensions.
+        """Matrices in two new dimensions, with the vectors along the last dimension as their diagonals.
 
         ``aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor``"""
     @staticmethod
@@ -10495,13 +10497,13 @@ class _aten_diagflat:
     def overloads(self) -> list[str]: ...
 
 class _aten_diagonal:
-    """The diagonal of two dimensions, as a new last dimension that can be written.
+    """A writable view of the diagonal of two dimensions, which becomes the last dimension.
 
     Like ``numpy.diagonal``, with 1 known difference: ``torchnp explain diagonal``."""
     def __call__(_, /, self: _Tensor, offset: _int = ..., dim1: _int = ..., dim2: _int = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, offset: _int = ..., dim1: _int = ..., dim2: _int = ...) -> _Array:
-        """The diagonal of two dimensions, as a new last dimension that can be written.
+        """A writable view of the diagonal of two dimensions, which becomes the last dimension.
 
         ``aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -11011,14 +11013,14 @@ class _aten_embedding_bag:
     def overloads(self) -> list[str]: ...
 
 class _aten_embedding_dense_backward:
-    """The rows of the gradient added where their indices point, without the padding index."""
+    """The rows of the gradient, added at their indices in the embedding table; the padding index gets none."""
     @overload
     def __call__(_, /, grad_output: _Tensor, indices: _Tensor, num_weights: _int, padding_idx: _int, scale_grad_by_freq: _bool) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, indices: _Tensor, num_weights: _int, padding_idx: _int, scale_grad_by_freq: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, indices: _Tensor, num_weights: _int, padding_idx: _int, scale_grad_by_freq: _bool) -> _Array:
-        """The rows of the gradient added where their indices point, without the padding index.
+        """The rows of the gradient, added at their indices in the embedding table; the padding index gets none.
 
         ``aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor``"""
     @staticmethod
@@ -11363,13 +11365,13 @@ class _aten_exp_:
     def overloads(self) -> list[str]: ...
 
 class _aten_expand:
-    """Dimensions of size 1 repeated without a copy, by strides of 0.
+    """A view that repeats dimensions of size 1 by strides of 0.
 
     Like ``numpy.broadcast_to``, with 2 known differences: ``torchnp explain expand``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int], *, implicit: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int], *, implicit: _bool = ...) -> _Array:
-        """Dimensions of size 1 repeated without a copy, by strides of 0.
+        """A view that repeats dimensions of size 1 by strides of 0.
 
         ``aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -12153,13 +12155,13 @@ class _aten_fix_:
     def overloads(self) -> list[str]: ...
 
 class _aten_flatten:
-    """The dimensions from start to end as one.
+    """The tensor with the dimensions from ``start_dim`` to ``end_dim`` merged into one.
 
     Like ``numpy.ndarray.flatten``, with 1 known difference: ``torchnp explain flatten``."""
     def __call__(_, /, self: _Tensor, start_dim: _int = ..., end_dim: _int = ...) -> _Array: ...
     @staticmethod
     def using_ints(self: _Tensor, start_dim: _int = ..., end_dim: _int = ...) -> _Array:
-        """The dimensions from start to end as one.
+        """The tensor with the dimensions from ``start_dim`` to ``end_dim`` merged into one.
 
         ``aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -12177,7 +12179,7 @@ class _aten_flatten_dense_tensors:
     def overloads(self) -> list[str]: ...
 
 class _aten_flip:
-    """A copy with some dimensions in reverse order.
+    """A copy with the elements along ``dims`` in reverse order.
 
     Like ``numpy.flip``, with 3 known differences: ``torchnp explain flip``."""
     @overload
@@ -12186,7 +12188,7 @@ class _aten_flip:
     def __call__(_, /, self: _Tensor, dims: Sequence[_int], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dims: Sequence[_int]) -> _Array:
-        """A copy with some dimensions in reverse order.
+        """A copy with the elements along ``dims`` in reverse order.
 
         ``aten::flip(Tensor self, int[] dims) -> Tensor``"""
     @staticmethod
@@ -12679,11 +12681,11 @@ class _aten_gather:
     def overloads(self) -> list[str]: ...
 
 class _aten_gather_backward:
-    """The gradient added at the positions that were gathered."""
+    """Zeros with the gradient added at the gathered positions."""
     def __call__(_, /, grad: _Tensor, self: _Tensor, dim: _int, index: _Tensor, sparse_grad: _bool) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, self: _Tensor, dim: _int, index: _Tensor, sparse_grad: _bool) -> _Array:
-        """The gradient added at the positions that were gathered.
+        """Zeros with the gradient added at the gathered positions.
 
         ``aten::gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -12919,14 +12921,14 @@ class _aten_glu:
     def overloads(self) -> list[str]: ...
 
 class _aten_glu_backward:
-    """The gradients of both halves, joined along ``dim``."""
+    """Gradient of `glu`: the gradients of both halves of the input, joined along ``dim``."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, dim: _int) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, dim: _int, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, dim: _int) -> _Array:
-        """The gradients of both halves, joined along ``dim``.
+        """Gradient of `glu`: the gradients of both halves of the input, joined along ``dim``.
 
         ``aten::glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor``"""
     @staticmethod
@@ -13977,7 +13979,7 @@ class _aten_index:
     def overloads(self) -> list[str]: ...
 
 class _aten_index_add:
-    """The tensor with ``alpha`` times the source's slices added at the positions that a vector names.
+    """The tensor with ``alpha`` times each slice of ``source`` added at its index along a dimension.
 
     Like ``numpy.add.at``, with 7 known differences: ``torchnp explain index_add``."""
     @overload
@@ -13986,7 +13988,7 @@ class _aten_index_add:
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _Scalar = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _Scalar = ...) -> _Array:
-        """The tensor with ``alpha`` times the source's slices added at the positions that a vector names.
+        """The tensor with ``alpha`` times each slice of ``source`` added at its index along a dimension.
 
         ``aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor``"""
     @staticmethod
@@ -14041,7 +14043,7 @@ class _aten_index_copy_:
     def overloads(self) -> list[str]: ...
 
 class _aten_index_fill:
-    """The tensor with the number of a 0-d tensor in the slices that a vector names.
+    """The tensor with the number in a 0-d tensor written into the slices at ``index`` along a dimension.
 
     Like ``numpy.put_along_axis``, with 2 known differences: ``torchnp explain index_fill``."""
     @overload
@@ -14054,12 +14056,12 @@ class _aten_index_fill:
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, value: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def int_Tensor(self: _Tensor, dim: _int, index: _Tensor, value: _Tensor) -> _Array:
-        """The tensor with the number of a 0-d tensor in the slices that a vector names.
+        """The tensor with the number in a 0-d tensor written into the slices at ``index`` along a dimension.
 
         ``aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor``"""
     @staticmethod
     def int_Scalar(self: _Tensor, dim: _int, index: _Tensor, value: _Scalar) -> _Array:
-        """The tensor with one number in the slices that a vector names.
+        """The tensor with one number written into the slices at ``index`` along a dimension.
 
         ``aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor``"""
     @staticmethod
@@ -14127,14 +14129,14 @@ class _aten_index_put_:
     def overloads(self) -> list[str]: ...
 
 class _aten_index_reduce:
-    """The tensor with the source's slices reduced into those that a vector names."""
+    """The tensor with each slice of ``source`` reduced into the slice at its index along a dimension."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = ...) -> _Array:
-        """The tensor with the source's slices reduced into those that a vector names.
+        """The tensor with each slice of ``source`` reduced into the slice at its index along a dimension.
 
         ``aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor``"""
     @staticmethod
@@ -14367,13 +14369,13 @@ class _aten_is_same_size:
     def overloads(self) -> list[str]: ...
 
 class _aten_is_set_to:
-    """Whether two tensors are the same window on the same memory.
+    """Whether two tensors have the same storage, offset, shape and strides.
 
     Like ``numpy.shares_memory``, with 1 known difference: ``torchnp explain is_set_to``."""
     def __call__(_, /, self: _Tensor, tensor: _Tensor) -> _bool: ...
     @staticmethod
     def default(self: _Tensor, tensor: _Tensor) -> _bool:
-        """Whether two tensors are the same window on the same memory.
+        """Whether two tensors have the same storage, offset, shape and strides.
 
         ``aten::is_set_to(Tensor self, Tensor tensor) -> bool``"""
     def overloads(self) -> list[str]: ...
@@ -14563,11 +14565,11 @@ class _aten_isreal:
     def overloads(self) -> list[str]: ...
 
 class _aten_istft:
-    """The signal of a short-time Fourier transform: overlapping windows added, divided by the sum of their squares."""
+    """Inverse short-time Fourier transform: overlapping windows added, divided by the sum of squared windows."""
     def __call__(_, /, self: _Tensor, n_fft: _int, hop_length: _int | None = ..., win_length: _int | None = ..., window: _Tensor | None = ..., center: _bool = ..., normalized: _bool = ..., onesided: _bool | None = ..., length: _int | None = ..., return_complex: _bool = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, n_fft: _int, hop_length: _int | None = ..., win_length: _int | None = ..., window: _Tensor | None = ..., center: _bool = ..., normalized: _bool = ..., onesided: _bool | None = ..., length: _int | None = ..., return_complex: _bool = ...) -> _Array:
-        """The signal of a short-time Fourier transform: overlapping windows added, divided by the sum of their squares.
+        """Inverse short-time Fourier transform: overlapping windows added, divided by the sum of squared windows.
 
         ``aten::istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -14735,7 +14737,7 @@ class _aten_lcm_:
     def overloads(self) -> list[str]: ...
 
 class _aten_ldexp:
-    """``self * 2 ** other``: exact for a float and an integer, else by way of the power.
+    """``self * 2 ** other``: exact for floats with integer exponents; otherwise the power is computed first.
 
     Like ``numpy.ldexp``, with 3 known differences: ``torchnp explain ldexp``."""
     @overload
@@ -14744,7 +14746,7 @@ class _aten_ldexp:
     def __call__(_, /, self: _Tensor, other: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor, other: _Tensor) -> _Array:
-        """``self * 2 ** other``: exact for a float and an integer, else by way of the power.
+        """``self * 2 ** other``: exact for floats with integer exponents; otherwise the power is computed first.
 
         ``aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor``"""
     @staticmethod
@@ -15075,13 +15077,13 @@ class _aten_lift:
     def overloads(self) -> list[str]: ...
 
 class _aten_lift_fresh:
-    """The same memory as another array.
+    """A new array on the same memory.
 
     Like ``numpy.ndarray.view``, with no known difference: ``torchnp explain lift_fresh``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The same memory as another array.
+        """A new array on the same memory.
 
         ``aten::lift_fresh(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -16007,7 +16009,7 @@ class _aten_linalg_vecdot:
     def overloads(self) -> list[str]: ...
 
 class _aten_linalg_vector_norm:
-    """(sum |x|**ord)**(1/ord) over dimensions; the largest, smallest or number of nonzero for ord inf, -inf, 0.
+    """(sum |x|**ord)**(1/ord) over dimensions; for ord inf, -inf, 0: max |x|, min |x|, the number of nonzeros.
 
     Like ``numpy.linalg.vector_norm``, with 5 known differences: ``torchnp explain linalg_vector_norm``."""
     @overload
@@ -16016,7 +16018,7 @@ class _aten_linalg_vector_norm:
     def __call__(_, /, self: _Tensor, ord: _Scalar = ..., dim: Sequence[_int] | _int | None = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, ord: _Scalar = ..., dim: Sequence[_int] | _int | None = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ...) -> _Array:
-        """(sum |x|**ord)**(1/ord) over dimensions; the largest, smallest or number of nonzero for ord inf, -inf, 0.
+        """(sum |x|**ord)**(1/ord) over dimensions; for ord inf, -inf, 0: max |x|, min |x|, the number of nonzeros.
 
         ``aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor``"""
     @staticmethod
@@ -16063,7 +16065,7 @@ class _aten_linear_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_linspace:
-    """`linspace` with its ends in 0-d tensors.
+    """`linspace` with 0-d tensors as ends.
 
     Like ``numpy.linspace``, with 5 known differences: ``torchnp explain linspace``."""
     @overload
@@ -16084,17 +16086,17 @@ class _aten_linspace:
     def __call__(_, /, start: _Scalar, end: _Tensor, steps: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def Tensor_Tensor(start: _Tensor, end: _Tensor, steps: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """`linspace` with its ends in 0-d tensors.
+        """`linspace` with 0-d tensors as ends.
 
         ``aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def Tensor_Scalar(start: _Tensor, end: _Scalar, steps: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """`linspace` with its ends in 0-d tensors.
+        """`linspace` with 0-d tensors as ends.
 
         ``aten::linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def Scalar_Tensor(start: _Scalar, end: _Tensor, steps: _int, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """`linspace` with its ends in 0-d tensors.
+        """`linspace` with 0-d tensors as ends.
 
         ``aten::linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -16553,7 +16555,7 @@ class _aten_logical_xor_:
     def overloads(self) -> list[str]: ...
 
 class _aten_logit:
-    """``log(x / (1 - x))``, of x limited to [eps, 1 - eps].
+    """``log(x / (1 - x))``, with x clamped to [eps, 1 - eps] if ``eps`` is given.
 
     Like ``scipy.special.logit``, with 2 known differences: ``torchnp explain logit``."""
     @overload
@@ -16562,7 +16564,7 @@ class _aten_logit:
     def __call__(_, /, self: _Tensor, eps: _float | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, eps: _float | None = ...) -> _Array:
-        """``log(x / (1 - x))``, of x limited to [eps, 1 - eps].
+        """``log(x / (1 - x))``, with x clamped to [eps, 1 - eps] if ``eps`` is given.
 
         ``aten::logit(Tensor self, float? eps=None) -> Tensor``"""
     @staticmethod
@@ -16603,7 +16605,7 @@ class _aten_logit_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_logspace:
-    """`logspace` with its ends in 0-d tensors.
+    """`logspace` with 0-d tensors as ends.
 
     Like ``numpy.logspace``, with 4 known differences: ``torchnp explain logspace``."""
     @overload
@@ -16624,17 +16626,17 @@ class _aten_logspace:
     def __call__(_, /, start: _Scalar, end: _Tensor, steps: _int, base: _float = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def Tensor_Tensor(start: _Tensor, end: _Tensor, steps: _int, base: _float = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """`logspace` with its ends in 0-d tensors.
+        """`logspace` with 0-d tensors as ends.
 
         ``aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def Tensor_Scalar(start: _Tensor, end: _Scalar, steps: _int, base: _float = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """`logspace` with its ends in 0-d tensors.
+        """`logspace` with 0-d tensors as ends.
 
         ``aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def Scalar_Tensor(start: _Scalar, end: _Tensor, steps: _int, base: _float = ..., *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """`logspace` with its ends in 0-d tensors.
+        """`logspace` with 0-d tensors as ends.
 
         ``aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -16919,11 +16921,11 @@ class _aten_masked_scatter_:
     def overloads(self) -> list[str]: ...
 
 class _aten_masked_scatter_backward:
-    """The gradient where the mask is true, filled up with zeros to the size of the source."""
+    """The gradient's elements where the mask is true, padded with zeros to the size of the source."""
     def __call__(_, /, grad_output: _Tensor, mask: _Tensor, sizes: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, mask: _Tensor, sizes: Sequence[_int]) -> _Array:
-        """The gradient where the mask is true, filled up with zeros to the size of the source.
+        """The gradient's elements where the mask is true, padded with zeros to the size of the source.
 
         ``aten::masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -16949,11 +16951,11 @@ class _aten_masked_select:
     def overloads(self) -> list[str]: ...
 
 class _aten_masked_select_backward:
-    """The gradient, element by element, where the mask is true."""
+    """Zeros with the elements of the gradient, in order, where the mask is true."""
     def __call__(_, /, grad: _Tensor, input: _Tensor, mask: _Tensor) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, input: _Tensor, mask: _Tensor) -> _Array:
-        """The gradient, element by element, where the mask is true.
+        """Zeros with the elements of the gradient, in order, where the mask is true.
 
         ``aten::masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -16997,11 +16999,11 @@ class _aten_matmul_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_matrix_H:
-    """The conjugate of a matrix transposed."""
+    """The conjugate transpose of a matrix."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The conjugate of a matrix transposed.
+        """The conjugate transpose of a matrix.
 
         ``aten::matrix_H(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -17225,14 +17227,14 @@ class _aten_max_pool3d_with_indices_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_max_unpool2d:
-    """Zeros with each value at its index, as returned by max pooling."""
+    """Zeros, with each value written at its index, as returned by max pooling."""
     @overload
     def __call__(_, /, self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int) -> _Array:
-        """Zeros with each value at its index, as returned by max pooling.
+        """Zeros, with each value written at its index, as returned by max pooling.
 
         ``aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor``"""
     @staticmethod
@@ -17243,14 +17245,14 @@ class _aten_max_unpool2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_max_unpool3d:
-    """Zeros with each value at its index, as returned by max pooling."""
+    """Zeros, with each value written at its index, as returned by max pooling."""
     @overload
     def __call__(_, /, self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, indices: _Tensor, output_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int) -> _Array:
-        """Zeros with each value at its index, as returned by max pooling.
+        """Zeros, with each value written at its index, as returned by max pooling.
 
         ``aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor``"""
     @staticmethod
@@ -17766,7 +17768,7 @@ class _aten_mkldnn_max_pool2d_backward:
         ``aten::mkldnn_max_pool2d_backward.out(Tensor grad_output, Tensor output, Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(grad_output: _Tensor, output: _Tensor, input: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> _Array:
-        """Zeros with each gradient added at its maximum, which is computed again.
+        """Zeros with each gradient added at its window's maximum, which is found again.
 
         ``aten::mkldnn_max_pool2d_backward(Tensor grad_output, Tensor output, Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17802,7 +17804,7 @@ class _aten_mkldnn_max_pool3d_backward:
         ``aten::mkldnn_max_pool3d_backward.out(Tensor grad_output, Tensor output, Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(grad_output: _Tensor, output: _Tensor, input: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> _Array:
-        """Zeros with each gradient added at its maximum, which is computed again.
+        """Zeros with each gradient added at its window's maximum, which is found again.
 
         ``aten::mkldnn_max_pool3d_backward(Tensor grad_output, Tensor output, Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17844,18 +17846,18 @@ class _aten_mkldnn_reorder_conv3d_weight:
     def overloads(self) -> list[str]: ...
 
 class _aten_mkldnn_rnn_layer:
-    """One direction of one LSTM layer over (time, batch, features), with its last state and cell.
+    """One direction of one LSTM layer over (time, batch, features), with its last hidden and cell state.
 
-    oneDNN's workspace for the gradient is empty here: the gradient runs the layer again."""
+    oneDNN's workspace for the backward pass is empty here, because the backward pass runs the layer again."""
     @overload
     def __call__(_, /, input: _Tensor, weight0: _Tensor, weight1: _Tensor, weight2: _Tensor, weight3: _Tensor, hx_: _Tensor, cx_: _Tensor, reverse: _bool, batch_sizes: Sequence[_int], mode: _int, hidden_size: _int, num_layers: _int, has_biases: _bool, bidirectional: _bool, batch_first: _bool, train: _bool) -> tuple[_Array, _Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, weight0: _Tensor, weight1: _Tensor, weight2: _Tensor, weight3: _Tensor, hx_: _Tensor, cx_: _Tensor, reverse: _bool, batch_sizes: Sequence[_int], mode: _int, hidden_size: _int, num_layers: _int, has_biases: _bool, bidirectional: _bool, batch_first: _bool, train: _bool, *, out0: _Array, out1: _Array, out2: _Array, out3: _Array) -> tuple[_Array, _Array, _Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, weight0: _Tensor, weight1: _Tensor, weight2: _Tensor, weight3: _Tensor, hx_: _Tensor, cx_: _Tensor, reverse: _bool, batch_sizes: Sequence[_int], mode: _int, hidden_size: _int, num_layers: _int, has_biases: _bool, bidirectional: _bool, batch_first: _bool, train: _bool) -> tuple[_Array, _Array, _Array, _Array]:
-        """One direction of one LSTM layer over (time, batch, features), with its last state and cell.
+        """One direction of one LSTM layer over (time, batch, features), with its last hidden and cell state.
 
-        oneDNN's workspace for the gradient is empty here: the gradient runs the layer again.
+        oneDNN's workspace for the backward pass is empty here, because the backward pass runs the layer again.
 
         ``aten::mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor hx_, Tensor cx_, bool reverse, int[] batch_sizes, int mode, int hidden_size, int num_layers, bool has_biases, bool bidirectional, bool batch_first, bool train) -> (Tensor, Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -17866,14 +17868,14 @@ class _aten_mkldnn_rnn_layer:
     def overloads(self) -> list[str]: ...
 
 class _aten_mkldnn_rnn_layer_backward:
-    """Gradients of `mkldnn_rnn_layer`: of the input, the weights, the biases, the first state and the first cell."""
+    """Gradients of `mkldnn_rnn_layer`: of input, weights, biases, initial hidden state and initial cell state."""
     @overload
     def __call__(_, /, input: _Tensor, weight1: _Tensor, weight2: _Tensor, weight3: _Tensor, weight4: _Tensor, hx_: _Tensor, cx_tmp: _Tensor, output: _Tensor, hy_: _Tensor, cy_: _Tensor, grad_output: _Tensor | None, grad_hy: _Tensor | None, grad_cy: _Tensor | None, reverse: _bool, mode: _int, hidden_size: _int, num_layers: _int, has_biases: _bool, train: _bool, bidirectional: _bool, batch_sizes: Sequence[_int], batch_first: _bool, workspace: _Tensor) -> tuple[_Array, _Array, _Array, _Array, _Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, weight1: _Tensor, weight2: _Tensor, weight3: _Tensor, weight4: _Tensor, hx_: _Tensor, cx_tmp: _Tensor, output: _Tensor, hy_: _Tensor, cy_: _Tensor, grad_output: _Tensor | None, grad_hy: _Tensor | None, grad_cy: _Tensor | None, reverse: _bool, mode: _int, hidden_size: _int, num_layers: _int, has_biases: _bool, train: _bool, bidirectional: _bool, batch_sizes: Sequence[_int], batch_first: _bool, workspace: _Tensor, *, out0: _Array, out1: _Array, out2: _Array, out3: _Array, out4: _Array, out5: _Array, out6: _Array) -> tuple[_Array, _Array, _Array, _Array, _Array, _Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, weight1: _Tensor, weight2: _Tensor, weight3: _Tensor, weight4: _Tensor, hx_: _Tensor, cx_tmp: _Tensor, output: _Tensor, hy_: _Tensor, cy_: _Tensor, grad_output: _Tensor | None, grad_hy: _Tensor | None, grad_cy: _Tensor | None, reverse: _bool, mode: _int, hidden_size: _int, num_layers: _int, has_biases: _bool, train: _bool, bidirectional: _bool, batch_sizes: Sequence[_int], batch_first: _bool, workspace: _Tensor) -> tuple[_Array, _Array, _Array, _Array, _Array, _Array, _Array]:
-        """Gradients of `mkldnn_rnn_layer`: of the input, the weights, the biases, the first state and the first cell.
+        """Gradients of `mkldnn_rnn_layer`: of input, weights, biases, initial hidden state and initial cell state.
 
         ``aten::mkldnn_rnn_layer_backward(Tensor input, Tensor weight1, Tensor weight2, Tensor weight3, Tensor weight4, Tensor hx_, Tensor cx_tmp, Tensor output, Tensor hy_, Tensor cy_, Tensor? grad_output, Tensor? grad_hy, Tensor? grad_cy, bool reverse, int mode, int hidden_size, int num_layers, bool has_biases, bool train, bool bidirectional, int[] batch_sizes, bool batch_first, Tensor workspace) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -17918,14 +17920,14 @@ class _aten_mm:
     def overloads(self) -> list[str]: ...
 
 class _aten_mode:
-    """The most frequent element along a dimension, the smallest of several, and the index of one of its occurrences."""
+    """The most frequent element along a dimension (of several, the smallest), and the index of one occurrence."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, dim: _int = ..., keepdim: _bool = ..., *, values: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, dim: _int = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """The most frequent element along a dimension, the smallest of several, and the index of one of its occurrences.
+        """The most frequent element along a dimension (of several, the smallest), and the index of one occurrence.
 
         ``aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -17936,7 +17938,7 @@ class _aten_mode:
     def overloads(self) -> list[str]: ...
 
 class _aten_moveaxis:
-    """Some dimensions moved, the others in their order around them.
+    """A view with some dimensions moved; the others keep their order.
 
     Like ``numpy.moveaxis``, with 1 known difference: ``torchnp explain moveaxis``."""
     @overload
@@ -17945,7 +17947,7 @@ class _aten_moveaxis:
     def __call__(_, /, self: _Tensor, source: _int, destination: _int) -> _Array: ...
     @staticmethod
     def intlist(self: _Tensor, source: Sequence[_int], destination: Sequence[_int]) -> _Array:
-        """Some dimensions moved, the others in their order around them.
+        """A view with some dimensions moved; the others keep their order.
 
         ``aten::moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)``"""
     @staticmethod
@@ -17970,7 +17972,7 @@ class _aten_movedim:
         ``aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)``"""
     @staticmethod
     def intlist(self: _Tensor, source: Sequence[_int], destination: Sequence[_int]) -> _Array:
-        """Some dimensions moved, the others in their order around them.
+        """A view with some dimensions moved; the others keep their order.
 
         ``aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -18212,7 +18214,7 @@ class _aten_multilabel_margin_loss_forward:
     def overloads(self) -> list[str]: ...
 
 class _aten_multinomial:
-    """Indices drawn in proportion to the weights of each row.
+    """Random indices, with probabilities proportional to the weights of each row.
 
     Like ``numpy.random.choice``, with 6 known differences: ``torchnp explain multinomial``."""
     @overload
@@ -18221,7 +18223,7 @@ class _aten_multinomial:
     def __call__(_, /, self: _Tensor, num_samples: _int, replacement: _bool = ..., *, generator: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, num_samples: _int, replacement: _bool = ..., *, generator: Any | None = ...) -> _Array:
-        """Indices drawn in proportion to the weights of each row.
+        """Random indices, with probabilities proportional to the weights of each row.
 
         ``aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -18331,7 +18333,7 @@ class _aten_mvlgamma_:
     def overloads(self) -> list[str]: ...
 
 class _aten_nan_to_num:
-    """Replace nan by 0, the infinities by the largest finite numbers, or each by the number given.
+    """The tensor with nan replaced by ``nan`` (or 0), infinities by ``posinf``, ``neginf`` (or the finite limits).
 
     Like ``numpy.nan_to_num``, with 1 known difference: ``torchnp explain nan_to_num``."""
     @overload
@@ -18340,7 +18342,7 @@ class _aten_nan_to_num:
     def __call__(_, /, self: _Tensor, nan: _float | None = ..., posinf: _float | None = ..., neginf: _float | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, nan: _float | None = ..., posinf: _float | None = ..., neginf: _float | None = ...) -> _Array:
-        """Replace nan by 0, the infinities by the largest finite numbers, or each by the number given.
+        """The tensor with nan replaced by ``nan`` (or 0), infinities by ``posinf``, ``neginf`` (or the finite limits).
 
         ``aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor``"""
     @staticmethod
@@ -18451,7 +18453,7 @@ class _aten_nanquantile:
     def overloads(self) -> list[str]: ...
 
 class _aten_nansum:
-    """Sum over dimensions, NaN counted as 0.
+    """Sum over dimensions, with NaN counted as 0.
 
     Like ``numpy.nansum``, with 6 known differences: ``torchnp explain nansum``."""
     @overload
@@ -18460,7 +18462,7 @@ class _aten_nansum:
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: Sequence[_int] | _int | None = ..., keepdim: _bool = ..., *, dtype: _ScalarType | None = ...) -> _Array:
-        """Sum over dimensions, NaN counted as 0.
+        """Sum over dimensions, with NaN counted as 0.
 
         ``aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor``"""
     @staticmethod
@@ -18471,7 +18473,7 @@ class _aten_nansum:
     def overloads(self) -> list[str]: ...
 
 class _aten_narrow:
-    """``length`` positions of a dimension from ``start``; out of range is an error.
+    """``length`` indices of a dimension from ``start`` on; an index out of range is an error.
 
     Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain narrow``."""
     @overload
@@ -18480,18 +18482,18 @@ class _aten_narrow:
     def __call__(_, /, self: _Tensor, dim: _int, start: _Tensor, length: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, start: _int, length: _int) -> _Array:
-        """``length`` positions of a dimension from ``start``; out of range is an error.
+        """``length`` indices of a dimension from ``start`` on; an index out of range is an error.
 
         ``aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)``"""
     @staticmethod
     def Tensor(self: _Tensor, dim: _int, start: _Tensor, length: _int) -> _Array:
-        """`narrow` from a start that is a tensor.
+        """`narrow` with ``start`` as a 0-d tensor.
 
         ``aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_narrow_copy:
-    """A contiguous copy of `narrow`, with other error messages.
+    """A contiguous copy of what `narrow` returns; some error messages differ.
 
     Like ``numpy.ndarray.__getitem__``, with 2 known differences: ``torchnp explain narrow_copy``."""
     @overload
@@ -18500,7 +18502,7 @@ class _aten_narrow_copy:
     def __call__(_, /, self: _Tensor, dim: _int, start: _int, length: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, start: _int, length: _int) -> _Array:
-        """A contiguous copy of `narrow`, with other error messages.
+        """A contiguous copy of what `narrow` returns; some error messages differ.
 
         ``aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor``"""
     @staticmethod
@@ -18547,11 +18549,11 @@ class _aten_native_batch_norm_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_native_channel_shuffle:
-    """Channels in ``groups`` interleaved."""
+    """The channels, divided into ``groups`` groups and interleaved."""
     def __call__(_, /, self: _Tensor, groups: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, groups: _int) -> _Array:
-        """Channels in ``groups`` interleaved.
+        """The channels, divided into ``groups`` groups and interleaved.
 
         ``aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -18593,14 +18595,14 @@ class _aten_native_dropout_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_native_group_norm:
-    """Layer norm over each of ``group`` groups of channels; also means and 1 / deviations."""
+    """Layer norm over each of ``group`` groups of channels; also the means and 1 / deviation."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float, *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> tuple[_Array, _Array, _Array]:
-        """Layer norm over each of ``group`` groups of channels; also means and 1 / deviations.
+        """Layer norm over each of ``group`` groups of channels; also the means and 1 / deviation.
 
         ``aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -18629,14 +18631,14 @@ class _aten_native_group_norm_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_native_layer_norm:
-    """Rows less their mean over their standard deviation, times weight plus bias; also mean and 1 / deviation."""
+    """Layer norm: (row - mean) / deviation * weight + bias; also the means and 1 / deviation."""
     @overload
     def __call__(_, /, input: _Tensor, normalized_shape: Sequence[_int], weight: _Tensor | None, bias: _Tensor | None, eps: _float) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, normalized_shape: Sequence[_int], weight: _Tensor | None, bias: _Tensor | None, eps: _float, *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, normalized_shape: Sequence[_int], weight: _Tensor | None, bias: _Tensor | None, eps: _float) -> tuple[_Array, _Array, _Array]:
-        """Rows less their mean over their standard deviation, times weight plus bias; also mean and 1 / deviation.
+        """Layer norm: (row - mean) / deviation * weight + bias; also the means and 1 / deviation.
 
         ``aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -19021,14 +19023,14 @@ class _aten_nll_loss2d_forward:
     def overloads(self) -> list[str]: ...
 
 class _aten_nll_loss_backward:
-    """Minus the weighted gradient at the target class, 0 elsewhere."""
+    """Gradient of the loss: minus the weight times the output's gradient at the target class, 0 elsewhere."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, target: _Tensor, weight: _Tensor | None, reduction: _int, ignore_index: _int, total_weight: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, target: _Tensor, weight: _Tensor | None, reduction: _int, ignore_index: _int, total_weight: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, target: _Tensor, weight: _Tensor | None, reduction: _int, ignore_index: _int, total_weight: _Tensor) -> _Array:
-        """Minus the weighted gradient at the target class, 0 elsewhere.
+        """Gradient of the loss: minus the weight times the output's gradient at the target class, 0 elsewhere.
 
         ``aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor``"""
     @staticmethod
@@ -19039,14 +19041,14 @@ class _aten_nll_loss_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_nll_loss_forward:
-    """Minus the score of the target class, weighted; and the sum of the weights."""
+    """Negative log likelihood: minus the weighted score of the target class; also the sum of the weights."""
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, weight: _Tensor | None, reduction: _int, ignore_index: _int) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, weight: _Tensor | None, reduction: _int, ignore_index: _int, *, output: _Array, total_weight: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, target: _Tensor, weight: _Tensor | None, reduction: _int, ignore_index: _int) -> tuple[_Array, _Array]:
-        """Minus the score of the target class, weighted; and the sum of the weights.
+        """Negative log likelihood: minus the weighted score of the target class; also the sum of the weights.
 
         ``aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)``"""
     @staticmethod
@@ -19219,12 +19221,12 @@ class _aten_normal:
         ``aten::normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor``"""
     @staticmethod
     def Tensor_float_out(mean: _Tensor, std: _float = ..., *, generator: Any | None = ..., out: _Array) -> _Array:
-        """Normal values, each of its own mean; the means broadcast with the out.
+        """Normal random values, each with its own mean; the means broadcast with ``out``.
 
         ``aten::normal.Tensor_float_out(Tensor mean, float std=1., *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def float_Tensor_out(mean: _float, std: _Tensor, *, generator: Any | None = ..., out: _Array) -> _Array:
-        """Normal values, each of its own mean and deviation.
+        """Normal random values, each with its own mean and standard deviation.
 
         ``aten::normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
@@ -19239,7 +19241,7 @@ class _aten_normal:
         ``aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
     def Tensor_Tensor_out(mean: _Tensor, std: _Tensor, *, generator: Any | None = ..., out: _Array) -> _Array:
-        """Normal values, each of its own mean and deviation.
+        """Normal random values, each with its own mean and standard deviation.
 
         ``aten::normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
@@ -19249,7 +19251,7 @@ class _aten_normal:
         ``aten::normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def float_float_out(mean: _float, std: _float, size: Sequence[_int], *, generator: Any | None = ..., out: _Array) -> _Array:
-        """Normal values of one mean and deviation.
+        """Normal random values with one mean and standard deviation.
 
         ``aten::normal.float_float_out(float mean, float std, SymInt[] size, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
@@ -19260,25 +19262,25 @@ class _aten_normal:
     def overloads(self) -> list[str]: ...
 
 class _aten_normal_:
-    """Fill with normal values; non-contiguous memory is filled one value at a time, from other random words.
+    """Fill with normal values; if not contiguous, one value at a time, from other random words.
 
     Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal_``."""
     def __call__(_, /, self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Fill with normal values; non-contiguous memory is filled one value at a time, from other random words.
+        """Fill with normal values; if not contiguous, one value at a time, from other random words.
 
         ``aten::normal_(Tensor(a!) self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_normal_functional:
-    """Normal values in another tensor's shape and layout; a complex variance is shared by both parts.
+    """Normal values in another tensor's shape and layout; of complex numbers, each part has half the variance.
 
     Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal_functional``."""
     def __call__(_, /, self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Normal values in another tensor's shape and layout; a complex variance is shared by both parts.
+        """Normal values in another tensor's shape and layout; of complex numbers, each part has half the variance.
 
         ``aten::normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -19396,11 +19398,11 @@ class _aten_numpy_T:
     def overloads(self) -> list[str]: ...
 
 class _aten_one_hot:
-    """A last dimension that is 1 at the class and 0 elsewhere."""
+    """One-hot encoding: a new last dimension that is 1 at the class index and 0 elsewhere."""
     def __call__(_, /, self: _Tensor, num_classes: _int = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, num_classes: _int = ...) -> _Array:
-        """A last dimension that is 1 at the class and 0 elsewhere.
+        """One-hot encoding: a new last dimension that is 1 at the class index and 0 elsewhere.
 
         ``aten::one_hot(Tensor self, int num_classes=-1) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -19524,11 +19526,11 @@ class _aten_pad:
     def overloads(self) -> list[str]: ...
 
 class _aten_pad_sequence:
-    """Sequences of different lengths in one tensor, filled up at one side."""
+    """Sequences of different lengths in one tensor, padded at one side."""
     def __call__(_, /, sequences: Sequence[_Tensor], batch_first: _bool = ..., padding_value: _float = ..., padding_side: _str = ...) -> _Array: ...
     @staticmethod
     def default(sequences: Sequence[_Tensor], batch_first: _bool = ..., padding_value: _float = ..., padding_side: _str = ...) -> _Array:
-        """Sequences of different lengths in one tensor, filled up at one side.
+        """Sequences of different lengths in one tensor, padded at one side.
 
         ``aten::pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0., str padding_side="right") -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -19554,13 +19556,13 @@ class _aten_pdist:
     def overloads(self) -> list[str]: ...
 
 class _aten_permute:
-    """Dimensions in another order.
+    """A view with the dimensions in another order.
 
     Like ``numpy.transpose``, with no known difference: ``torchnp explain permute``."""
     def __call__(_, /, self: _Tensor, dims: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dims: Sequence[_int]) -> _Array:
-        """Dimensions in another order.
+        """A view with the dimensions in another order.
 
         ``aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -19608,14 +19610,14 @@ class _aten_pinverse:
     def overloads(self) -> list[str]: ...
 
 class _aten_pixel_shuffle:
-    """Channels (..., C r r, H, W) as pixels (..., C, H r, W r)."""
+    """Channels moved into pixels: shape (..., C r r, H, W) becomes (..., C, H r, W r)."""
     @overload
     def __call__(_, /, self: _Tensor, upscale_factor: _int) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, upscale_factor: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, upscale_factor: _int) -> _Array:
-        """Channels (..., C r r, H, W) as pixels (..., C, H r, W r).
+        """Channels moved into pixels: shape (..., C r r, H, W) becomes (..., C, H r, W r).
 
         ``aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor``"""
     @staticmethod
@@ -19626,14 +19628,14 @@ class _aten_pixel_shuffle:
     def overloads(self) -> list[str]: ...
 
 class _aten_pixel_unshuffle:
-    """Pixels (..., C, H r, W r) as channels (..., C r r, H, W)."""
+    """Pixels moved into channels: shape (..., C, H r, W r) becomes (..., C r r, H, W)."""
     @overload
     def __call__(_, /, self: _Tensor, downscale_factor: _int) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, downscale_factor: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, downscale_factor: _int) -> _Array:
-        """Pixels (..., C, H r, W r) as channels (..., C r r, H, W).
+        """Pixels moved into channels: shape (..., C, H r, W r) becomes (..., C r r, H, W).
 
         ``aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor``"""
     @staticmethod
@@ -19644,7 +19646,7 @@ class _aten_pixel_unshuffle:
     def overloads(self) -> list[str]: ...
 
 class _aten_poisson:
-    """Poisson values, each of its own rate.
+    """Poisson random numbers, each with its own rate.
 
     Like ``numpy.random.poisson``, with 3 known differences: ``torchnp explain poisson``."""
     @overload
@@ -19653,7 +19655,7 @@ class _aten_poisson:
     def __call__(_, /, self: _Tensor, generator: Any | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, generator: Any | None = ...) -> _Array:
-        """Poisson values, each of its own rate.
+        """Poisson random numbers, each with its own rate.
 
         ``aten::poisson(Tensor self, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -19758,7 +19760,7 @@ class _aten_pow:
         ``aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor``"""
     @staticmethod
     def Tensor_Scalar(self: _Tensor, exponent: _Scalar) -> _Array:
-        """``self`` to the power of a number; small powers multiply, and halves take a square root.
+        """``self`` to the power of a number; exponents 2 and 3 multiply, 0.5 and -0.5 take a square root.
 
         ``aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor``"""
     @staticmethod
@@ -20260,7 +20262,7 @@ class _aten_randn_like:
     def overloads(self) -> list[str]: ...
 
 class _aten_random:
-    """Random integers in [from, to), by default from 0; without ``to``, up to the largest.
+    """Random integers in [from, to), by default from 0; without ``to``, up to the dtype's maximum.
 
     Like ``numpy.random.randint``, with 4 known differences: ``torchnp explain random``."""
     @overload
@@ -20282,7 +20284,7 @@ class _aten_random:
         ``aten::random.from_out(Tensor self, int from, int? to, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def to(self: _Tensor, to: _int, *, generator: Any | None = ...) -> _Array:
-        """Random integers in [from, to), by default from 0; without ``to``, up to the largest.
+        """Random integers in [from, to), by default from 0; without ``to``, up to the dtype's maximum.
 
         ``aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -20292,7 +20294,7 @@ class _aten_random:
         ``aten::random.to_out(Tensor self, int to, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor, *, generator: Any | None = ...) -> _Array:
-        """Integers from 0 to the largest value, or to 2**digits in floating types.
+        """Random integers from 0 to the dtype's maximum, or in floating dtypes to 2 ** (digits of the mantissa).
 
         ``aten::random(Tensor self, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -20689,14 +20691,14 @@ class _aten_remainder_:
     def overloads(self) -> list[str]: ...
 
 class _aten_renorm:
-    """Slices along a dimension whose p-norm exceeds ``maxnorm``, scaled down to it."""
+    """The tensor with each slice along ``dim`` whose p-norm exceeds ``maxnorm`` scaled down to that norm."""
     @overload
     def __call__(_, /, self: _Tensor, p: _Scalar, dim: _int, maxnorm: _Scalar) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, p: _Scalar, dim: _int, maxnorm: _Scalar, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, p: _Scalar, dim: _int, maxnorm: _Scalar) -> _Array:
-        """Slices along a dimension whose p-norm exceeds ``maxnorm``, scaled down to it.
+        """The tensor with each slice along ``dim`` whose p-norm exceeds ``maxnorm`` scaled down to that norm.
 
         ``aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor``"""
     @staticmethod
@@ -20717,7 +20719,7 @@ class _aten_renorm_:
     def overloads(self) -> list[str]: ...
 
 class _aten_repeat:
-    """The whole tensor several times along each dimension.
+    """The tensor, repeated along each dimension as often as ``repeats`` says.
 
     Like ``numpy.tile``, with 1 known difference: ``torchnp explain repeat``."""
     @overload
@@ -20726,7 +20728,7 @@ class _aten_repeat:
     def __call__(_, /, self: _Tensor, repeats: Sequence[_int], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, repeats: Sequence[_int]) -> _Array:
-        """The whole tensor several times along each dimension.
+        """The tensor, repeated along each dimension as often as ``repeats`` says.
 
         ``aten::repeat(Tensor self, SymInt[] repeats) -> Tensor``"""
     @staticmethod
@@ -20737,7 +20739,7 @@ class _aten_repeat:
     def overloads(self) -> list[str]: ...
 
 class _aten_repeat_interleave:
-    """Each index as often as its number in ``repeats``.
+    """Each index i, repeated ``repeats[i]`` times.
 
     Like ``numpy.repeat``, with 2 known differences: ``torchnp explain repeat_interleave``."""
     @overload
@@ -20750,17 +20752,17 @@ class _aten_repeat_interleave:
     def __call__(_, /, repeats: _Tensor, *, output_size: _int | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(repeats: _Tensor, *, output_size: _int | None = ...) -> _Array:
-        """Each index as often as its number in ``repeats``.
+        """Each index i, repeated ``repeats[i]`` times.
 
         ``aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor``"""
     @staticmethod
     def self_Tensor(self: _Tensor, repeats: _Tensor, dim: _int | None = ..., *, output_size: _int | None = ...) -> _Array:
-        """Each position along a dimension as often as its number in ``repeats``.
+        """The slice at each index i of a dimension, repeated ``repeats[i]`` times.
 
         ``aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor``"""
     @staticmethod
     def self_int(self: _Tensor, repeats: _int, dim: _int | None = ..., *, output_size: _int | None = ...) -> _Array:
-        """Each position along a dimension ``repeats`` times.
+        """The slice at each index of a dimension, repeated ``repeats`` times.
 
         ``aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor``"""
     @staticmethod
@@ -20895,13 +20897,13 @@ class _aten_requires_grad_:
     def overloads(self) -> list[str]: ...
 
 class _aten_reshape:
-    """Another shape, on the same memory where the strides allow it, else on a copy.
+    """A view in another shape if the strides allow it, else a copy.
 
     Like ``numpy.reshape``, with no known difference: ``torchnp explain reshape``."""
     def __call__(_, /, self: _Tensor, shape: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, shape: Sequence[_int]) -> _Array:
-        """Another shape, on the same memory where the strides allow it, else on a copy.
+        """A view in another shape if the strides allow it, else a copy.
 
         ``aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -21133,7 +21135,7 @@ class _aten_roll:
     def overloads(self) -> list[str]: ...
 
 class _aten_rot90:
-    """A copy turned by quarters in the plane of two dimensions.
+    """A copy rotated ``k`` times by 90 degrees in the plane of two dimensions.
 
     Like ``numpy.rot90``, with 2 known differences: ``torchnp explain rot90``."""
     @overload
@@ -21142,7 +21144,7 @@ class _aten_rot90:
     def __call__(_, /, self: _Tensor, k: _int = ..., dims: Sequence[_int] = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, k: _int = ..., dims: Sequence[_int] = ...) -> _Array:
-        """A copy turned by quarters in the plane of two dimensions.
+        """A copy rotated ``k`` times by 90 degrees in the plane of two dimensions.
 
         ``aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor``"""
     @staticmethod
@@ -21275,14 +21277,14 @@ class _aten_rrelu_with_noise_:
     def overloads(self) -> list[str]: ...
 
 class _aten_rrelu_with_noise_backward:
-    """``g`` times the slopes that forward drew, or the mean slope in evaluation."""
+    """``g`` times the random slopes of the forward pass, or in evaluation the mean slope where x is not positive."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, noise: _Tensor, lower: _Scalar, upper: _Scalar, training: _bool, self_is_result: _bool) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, noise: _Tensor, lower: _Scalar, upper: _Scalar, training: _bool, self_is_result: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, noise: _Tensor, lower: _Scalar, upper: _Scalar, training: _bool, self_is_result: _bool) -> _Array:
-        """``g`` times the slopes that forward drew, or the mean slope in evaluation.
+        """``g`` times the random slopes of the forward pass, or in evaluation the mean slope where x is not positive.
 
         ``aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor``"""
     @staticmethod
@@ -21395,7 +21397,7 @@ class _aten_scaled_dot_product_attention:
     def overloads(self) -> list[str]: ...
 
 class _aten_scatter:
-    """The tensor with one number written along a dimension at the positions of the index.
+    """The tensor with one number written along a dimension at the indices in ``index``.
 
     Like ``numpy.put_along_axis``, with 4 known differences: ``torchnp explain scatter``."""
     @overload
@@ -21416,12 +21418,12 @@ class _aten_scatter:
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, value: _Scalar, *, reduce: _str, out: _Array) -> _Array: ...
     @staticmethod
     def value(self: _Tensor, dim: _int, index: _Tensor, value: _Scalar) -> _Array:
-        """The tensor with one number written along a dimension at the positions of the index.
+        """The tensor with one number written along a dimension at the indices in ``index``.
 
         ``aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor``"""
     @staticmethod
     def src(self: _Tensor, dim: _int, index: _Tensor, src: _Tensor) -> _Array:
-        """The tensor with ``src``'s elements written along a dimension at the positions of the index.
+        """The tensor with ``src``'s elements written along a dimension at the indices in ``index``.
 
         ``aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor``"""
     @staticmethod
@@ -21491,7 +21493,7 @@ class _aten_scatter_:
     def overloads(self) -> list[str]: ...
 
 class _aten_scatter_add:
-    """The tensor with ``src``'s elements added along a dimension at the positions of the index.
+    """The tensor with ``src``'s elements added along a dimension at the indices in ``index``.
 
     Like ``numpy.add.at``, with 5 known differences: ``torchnp explain scatter_add``."""
     @overload
@@ -21500,7 +21502,7 @@ class _aten_scatter_add:
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, src: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, index: _Tensor, src: _Tensor) -> _Array:
-        """The tensor with ``src``'s elements added along a dimension at the positions of the index.
+        """The tensor with ``src``'s elements added along a dimension at the indices in ``index``.
 
         ``aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor``"""
     @staticmethod
@@ -21523,14 +21525,14 @@ class _aten_scatter_add_:
     def overloads(self) -> list[str]: ...
 
 class _aten_scatter_reduce:
-    """The tensor with ``src``'s elements reduced into it along a dimension at the positions of the index."""
+    """The tensor with ``src``'s elements reduced into it along a dimension at the indices in ``index``."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, src: _Tensor, reduce: _str, *, include_self: _bool = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, src: _Tensor, reduce: _str, *, include_self: _bool = ..., out: _Array) -> _Array: ...
     @staticmethod
     def two(self: _Tensor, dim: _int, index: _Tensor, src: _Tensor, reduce: _str, *, include_self: _bool = ...) -> _Array:
-        """The tensor with ``src``'s elements reduced into it along a dimension at the positions of the index.
+        """The tensor with ``src``'s elements reduced into it along a dimension at the indices in ``index``.
 
         ``aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor``"""
     @staticmethod
@@ -21551,7 +21553,7 @@ class _aten_scatter_reduce_:
     def overloads(self) -> list[str]: ...
 
 class _aten_searchsorted:
-    """Insertion index of each value among sorted ones: before equal ones, or after them if ``right``.
+    """Insertion index of each value in a sorted sequence: before equal elements, or after them if ``right``.
 
     Like ``numpy.searchsorted``, with 5 known differences: ``torchnp explain searchsorted``."""
     @overload
@@ -21564,7 +21566,7 @@ class _aten_searchsorted:
     def __call__(_, /, sorted_sequence: _Tensor, self: _Scalar, *, out_int32: _bool = ..., right: _bool = ..., side: _str | None = ..., sorter: _Tensor | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(sorted_sequence: _Tensor, self: _Tensor, *, out_int32: _bool = ..., right: _bool = ..., side: _str | None = ..., sorter: _Tensor | None = ...) -> _Array:
-        """Insertion index of each value among sorted ones: before equal ones, or after them if ``right``.
+        """Insertion index of each value in a sorted sequence: before equal elements, or after them if ``right``.
 
         ``aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor``"""
     @staticmethod
@@ -21574,7 +21576,7 @@ class _aten_searchsorted:
         ``aten::searchsorted.Tensor_out(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def Scalar(sorted_sequence: _Tensor, self: _Scalar, *, out_int32: _bool = ..., right: _bool = ..., side: _str | None = ..., sorter: _Tensor | None = ...) -> _Array:
-        """Insertion index of each value among sorted ones: before equal ones, or after them if ``right``.
+        """Insertion index of each value in a sorted sequence: before equal elements, or after them if ``right``.
 
         ``aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor``"""
     @staticmethod
@@ -21585,7 +21587,7 @@ class _aten_searchsorted:
     def overloads(self) -> list[str]: ...
 
 class _aten_segment_reduce:
-    """The sum, mean, product, maximum or minimum of each segment; a mean of nothing is NaN.
+    """The sum, mean, product, maximum or minimum of each segment; the mean of an empty segment is NaN.
 
     Like ``numpy.add.reduceat``, with 1 known difference: ``torchnp explain segment_reduce``."""
     @overload
@@ -21594,7 +21596,7 @@ class _aten_segment_reduce:
     def __call__(_, /, data: _Tensor, reduce: _str, *, lengths: _Tensor | None = ..., indices: _Tensor | None = ..., offsets: _Tensor | None = ..., axis: _int = ..., unsafe: _bool = ..., initial: _Scalar | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(data: _Tensor, reduce: _str, *, lengths: _Tensor | None = ..., indices: _Tensor | None = ..., offsets: _Tensor | None = ..., axis: _int = ..., unsafe: _bool = ..., initial: _Scalar | None = ...) -> _Array:
-        """The sum, mean, product, maximum or minimum of each segment; a mean of nothing is NaN.
+        """The sum, mean, product, maximum or minimum of each segment; the mean of an empty segment is NaN.
 
         ``aten::segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor``"""
     @staticmethod
@@ -21605,13 +21607,13 @@ class _aten_segment_reduce:
     def overloads(self) -> list[str]: ...
 
 class _aten_select:
-    """The part at one position of a dimension, without that dimension.
+    """The slice at one index of a dimension, without that dimension.
 
     Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain select``."""
     def __call__(_, /, self: _Tensor, dim: _int, index: _int) -> _Array: ...
     @staticmethod
     def int(self: _Tensor, dim: _int, index: _int) -> _Array:
-        """The part at one position of a dimension, without that dimension.
+        """The slice at one index of a dimension, without that dimension.
 
         ``aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -22040,13 +22042,13 @@ class _aten_size:
     def overloads(self) -> list[str]: ...
 
 class _aten_slice:
-    """A range of a dimension; ends out of range are clamped, as in Python.
+    """A range of indices of a dimension; ends out of range are clamped, as in Python.
 
     Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain slice``."""
     def __call__(_, /, self: _Tensor, dim: _int = ..., start: _int | None = ..., end: _int | None = ..., step: _int = ...) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor, dim: _int = ..., start: _int | None = ..., end: _int | None = ..., step: _int = ...) -> _Array:
-        """A range of a dimension; ends out of range are clamped, as in Python.
+        """A range of indices of a dimension; ends out of range are clamped, as in Python.
 
         ``aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -22090,11 +22092,11 @@ class _aten_slice_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_slice_inverse:
-    """The tensor of ``src``'s layout that has ``self`` as its slice."""
+    """The tensor, in the layout of ``src``, of which ``self`` is a slice."""
     def __call__(_, /, self: _Tensor, src: _Tensor, dim: _int = ..., start: _int | None = ..., end: _int | None = ..., step: _int = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, src: _Tensor, dim: _int = ..., start: _int | None = ..., end: _int | None = ..., step: _int = ...) -> _Array:
-        """The tensor of ``src``'s layout that has ``self`` as its slice.
+        """The tensor, in the layout of ``src``, of which ``self`` is a slice.
 
         ``aten::slice_inverse(Tensor(a) self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -23292,7 +23294,7 @@ class _aten_special_log_softmax:
     def overloads(self) -> list[str]: ...
 
 class _aten_special_logit:
-    """``log(x / (1 - x))``, of x limited to [eps, 1 - eps].
+    """``log(x / (1 - x))``, with x clamped to [eps, 1 - eps] if ``eps`` is given.
 
     Like ``scipy.special.logit``, with 2 known differences: ``torchnp explain special_logit``."""
     @overload
@@ -23301,7 +23303,7 @@ class _aten_special_logit:
     def __call__(_, /, self: _Tensor, eps: _float | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, eps: _float | None = ...) -> _Array:
-        """``log(x / (1 - x))``, of x limited to [eps, 1 - eps].
+        """``log(x / (1 - x))``, with x clamped to [eps, 1 - eps] if ``eps`` is given.
 
         ``aten::special_logit(Tensor self, float? eps=None) -> Tensor``"""
     @staticmethod
@@ -23948,7 +23950,7 @@ class _aten_special_zeta:
     def overloads(self) -> list[str]: ...
 
 class _aten_split:
-    """Pieces of one size; the last may be smaller.
+    """Pieces of ``split_size`` along a dimension; the last may be smaller.
 
     Like ``numpy.split``, with 1 known difference: ``torchnp explain split``."""
     @overload
@@ -23957,7 +23959,7 @@ class _aten_split:
     def __call__(_, /, self: _Tensor, split_size: Sequence[_int], dim: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def Tensor(self: _Tensor, split_size: _int, dim: _int = ...) -> _list[_Array]:
-        """Pieces of one size; the last may be smaller.
+        """Pieces of ``split_size`` along a dimension; the last may be smaller.
 
         ``aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]``"""
     @staticmethod
@@ -23988,13 +23990,13 @@ class _aten_split_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_split_with_sizes:
-    """Pieces of the sizes given.
+    """Pieces of the given sizes along a dimension.
 
     Like ``numpy.split``, with 1 known difference: ``torchnp explain split_with_sizes``."""
     def __call__(_, /, self: _Tensor, split_sizes: Sequence[_int], dim: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def default(self: _Tensor, split_sizes: Sequence[_int], dim: _int = ...) -> _list[_Array]:
-        """Pieces of the sizes given.
+        """Pieces of the given sizes along a dimension.
 
         ``aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]``"""
     def overloads(self) -> list[str]: ...
@@ -24100,12 +24102,12 @@ class _aten_squeeze:
         ``aten::squeeze(Tensor(a) self) -> Tensor(a)``"""
     @staticmethod
     def dim(self: _Tensor, dim: _int) -> _Array:
-        """The tensor without those of the given dimensions that have size 1.
+        """The tensor without the given dimensions; those whose size is not 1 stay.
 
         ``aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)``"""
     @staticmethod
     def dims(self: _Tensor, dim: Sequence[_int]) -> _Array:
-        """The tensor without those of the given dimensions that have size 1.
+        """The tensor without the given dimensions; those whose size is not 1 stay.
 
         ``aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -24291,7 +24293,7 @@ class _aten_stft:
         ``aten::stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor``"""
     @staticmethod
     def center(self: _Tensor, n_fft: _int, hop_length: _int | None = ..., win_length: _int | None = ..., window: _Tensor | None = ..., center: _bool = ..., pad_mode: _str = ..., normalized: _bool = ..., onesided: _bool | None = ..., return_complex: _bool | None = ..., align_to_window: _bool | None = ...) -> _Array:
-        """Fourier transforms of windows on a signal, ``hop_length`` apart; centered, the signal is padded at both ends.
+        """Fourier transforms of windows on a signal, ``hop_length`` apart; if ``center``, the signal is padded first.
 
         ``aten::stft.center(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, str pad_mode="reflect", bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -24454,13 +24456,13 @@ class _aten_sum:
     def overloads(self) -> list[str]: ...
 
 class _aten_sum_to_size:
-    """The sum over the dimensions that a smaller shape was expanded in; the tensor itself if there are none.
+    """The sum over the dimensions in which ``size`` would be expanded; the tensor itself if there are none.
 
     Like ``numpy.sum``, with 1 known difference: ``torchnp explain sum_to_size``."""
     def __call__(_, /, self: _Tensor, size: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int]) -> _Array:
-        """The sum over the dimensions that a smaller shape was expanded in; the tensor itself if there are none.
+        """The sum over the dimensions in which ``size`` would be expanded; the tensor itself if there are none.
 
         ``aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -24510,13 +24512,13 @@ class _aten_swapaxes_:
     def overloads(self) -> list[str]: ...
 
 class _aten_swapdims:
-    """Two dimensions swapped.
+    """A view with two dimensions swapped.
 
     Like ``numpy.swapaxes``, with 2 known differences: ``torchnp explain swapdims``."""
     def __call__(_, /, self: _Tensor, dim0: _int, dim1: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim0: _int, dim1: _int) -> _Array:
-        """Two dimensions swapped.
+        """A view with two dimensions swapped.
 
         ``aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -24869,14 +24871,14 @@ class _aten_threshold_:
     def overloads(self) -> list[str]: ...
 
 class _aten_threshold_backward:
-    """``g`` where the input is above the threshold."""
+    """``g`` where the input is above the threshold, else 0."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, threshold: _Scalar) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, threshold: _Scalar, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, threshold: _Scalar) -> _Array:
-        """``g`` where the input is above the threshold.
+        """``g`` where the input is above the threshold, else 0.
 
         ``aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor``"""
     @staticmethod
@@ -24887,13 +24889,13 @@ class _aten_threshold_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_tile:
-    """`repeat` that takes fewer numbers than dimensions.
+    """`repeat` that accepts fewer repeats than dimensions.
 
     Like ``numpy.tile``, with no known difference: ``torchnp explain tile``."""
     def __call__(_, /, self: _Tensor, dims: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dims: Sequence[_int]) -> _Array:
-        """`repeat` that takes fewer numbers than dimensions.
+        """`repeat` that accepts fewer repeats than dimensions.
 
         ``aten::tile(Tensor self, SymInt[] dims) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -25001,23 +25003,23 @@ class _aten_trace:
     def overloads(self) -> list[str]: ...
 
 class _aten_trace_backward:
-    """The gradient of a trace: its value along the diagonal."""
+    """Gradient of a trace: zeros with its value along the diagonal."""
     def __call__(_, /, grad: _Tensor, sizes: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, sizes: Sequence[_int]) -> _Array:
-        """The gradient of a trace: its value along the diagonal.
+        """Gradient of a trace: zeros with its value along the diagonal.
 
         ``aten::trace_backward(Tensor grad, SymInt[] sizes) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_transpose:
-    """Two dimensions swapped.
+    """A view with two dimensions swapped.
 
     Like ``numpy.swapaxes``, with 2 known differences: ``torchnp explain transpose``."""
     def __call__(_, /, self: _Tensor, dim0: _int, dim1: _int) -> _Array: ...
     @staticmethod
     def int(self: _Tensor, dim0: _int, dim1: _int) -> _Array:
-        """Two dimensions swapped.
+        """A view with two dimensions swapped.
 
         ``aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -25318,13 +25320,13 @@ class _aten_type_as:
     def overloads(self) -> list[str]: ...
 
 class _aten_unbind:
-    """The parts at all positions of a dimension.
+    """The slices at all indices of a dimension, without that dimension.
 
     Like ``numpy.ndarray.__iter__``, with 1 known difference: ``torchnp explain unbind``."""
     def __call__(_, /, self: _Tensor, dim: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def int(self: _Tensor, dim: _int = ...) -> _list[_Array]:
-        """The parts at all positions of a dimension.
+        """The slices at all indices of a dimension, without that dimension.
 
         ``aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]``"""
     def overloads(self) -> list[str]: ...
@@ -25350,13 +25352,13 @@ class _aten_unbind_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_unflatten:
-    """One dimension as several.
+    """A view with one dimension split into several.
 
     Like ``numpy.reshape``, with 1 known difference: ``torchnp explain unflatten``."""
     def __call__(_, /, self: _Tensor, dim: _int, sizes: Sequence[_int]) -> _Array: ...
     @staticmethod
     def int(self: _Tensor, dim: _int, sizes: Sequence[_int]) -> _Array:
-        """One dimension as several.
+        """A view with one dimension split into several.
 
         ``aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -25386,14 +25388,14 @@ class _aten_unfold:
     def overloads(self) -> list[str]: ...
 
 class _aten_unfold_backward:
-    """The gradients of all windows added where they overlap."""
+    """Gradient of `unfold`: the gradients of the windows, added where windows overlap."""
     @overload
     def __call__(_, /, grad_in: _Tensor, input_sizes: Sequence[_int], dim: _int, size: _int, step: _int) -> _Array: ...
     @overload
     def __call__(_, /, grad_in: _Tensor, input_sizes: Sequence[_int], dim: _int, size: _int, step: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_in: _Tensor, input_sizes: Sequence[_int], dim: _int, size: _int, step: _int) -> _Array:
-        """The gradients of all windows added where they overlap.
+        """Gradient of `unfold`: the gradients of the windows, added where windows overlap.
 
         ``aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor``"""
     @staticmethod
@@ -25424,7 +25426,7 @@ class _aten_unfold_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_uniform:
-    """Uniform values in [from, to); complex ones have both parts there.
+    """Uniform random values in [from, to); complex numbers have both parts in this range.
 
     Like ``numpy.random.uniform``, with 6 known differences: ``torchnp explain uniform``."""
     @overload
@@ -25433,7 +25435,7 @@ class _aten_uniform:
     def __call__(_, /, self: _Tensor, from_: _float = ..., to: _float = ..., *, generator: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, from_: _float = ..., to: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Uniform values in [from, to); complex ones have both parts there.
+        """Uniform random values in [from, to); complex numbers have both parts in this range.
 
         ``aten::uniform(Tensor self, float from=0., float to=1., *, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -25456,14 +25458,14 @@ class _aten_uniform_:
     def overloads(self) -> list[str]: ...
 
 class _aten_unique_consecutive:
-    """The first element of each run of equal ones, where each element went, and the lengths of the runs."""
+    """The first element of each run of equal elements, each element's run, and the lengths of the runs."""
     @overload
     def __call__(_, /, self: _Tensor, return_inverse: _bool = ..., return_counts: _bool = ..., dim: _int | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, return_inverse: _bool = ..., return_counts: _bool = ..., dim: _int | None = ..., *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, return_inverse: _bool = ..., return_counts: _bool = ..., dim: _int | None = ...) -> tuple[_Array, _Array, _Array]:
-        """The first element of each run of equal ones, where each element went, and the lengths of the runs.
+        """The first element of each run of equal elements, each element's run, and the lengths of the runs.
 
         ``aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -25494,14 +25496,14 @@ class _aten_unique_dim:
     def overloads(self) -> list[str]: ...
 
 class _aten_unique_dim_consecutive:
-    """The first slice of each run of equal ones along a dimension, the run of each slice, and the run lengths."""
+    """The first slice of each run of equal slices along a dimension, the run of each slice, and the run lengths."""
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, return_inverse: _bool = ..., return_counts: _bool = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, dim: _int, return_inverse: _bool = ..., return_counts: _bool = ..., *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, return_inverse: _bool = ..., return_counts: _bool = ...) -> tuple[_Array, _Array, _Array]:
-        """The first slice of each run of equal ones along a dimension, the run of each slice, and the run lengths.
+        """The first slice of each run of equal slices along a dimension, the run of each slice, and the run lengths.
 
         ``aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -25524,7 +25526,7 @@ class _aten_unsafe_chunk:
     def overloads(self) -> list[str]: ...
 
 class _aten_unsafe_split:
-    """Pieces of one size; the last may be smaller.
+    """Pieces of ``split_size`` along a dimension; the last may be smaller.
 
     Like ``numpy.split``, with 1 known difference: ``torchnp explain unsafe_split``."""
     @overload
@@ -25533,7 +25535,7 @@ class _aten_unsafe_split:
     def __call__(_, /, self: _Tensor, split_size: _int, dim: _int = ..., *, out: Sequence[_Array]) -> None: ...
     @staticmethod
     def Tensor(self: _Tensor, split_size: _int, dim: _int = ...) -> _list[_Array]:
-        """Pieces of one size; the last may be smaller.
+        """Pieces of ``split_size`` along a dimension; the last may be smaller.
 
         ``aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]``"""
     @staticmethod
@@ -25544,7 +25546,7 @@ class _aten_unsafe_split:
     def overloads(self) -> list[str]: ...
 
 class _aten_unsafe_split_with_sizes:
-    """Pieces of the sizes given.
+    """Pieces of the given sizes along a dimension.
 
     Like ``numpy.split``, with 1 known difference: ``torchnp explain unsafe_split_with_sizes``."""
     @overload
@@ -25553,7 +25555,7 @@ class _aten_unsafe_split_with_sizes:
     def __call__(_, /, self: _Tensor, split_sizes: Sequence[_int], dim: _int = ..., *, out: Sequence[_Array]) -> None: ...
     @staticmethod
     def default(self: _Tensor, split_sizes: Sequence[_int], dim: _int = ...) -> _list[_Array]:
-        """Pieces of the sizes given.
+        """Pieces of the given sizes along a dimension.
 
         ``aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]``"""
     @staticmethod
@@ -25744,7 +25746,7 @@ class _aten_upsample_linear1d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_nearest1d:
-    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element at or before its position."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array: ...
     @overload
@@ -25753,7 +25755,7 @@ class _aten_upsample_nearest1d:
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales: _float | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales: _float | None = ...) -> _Array:
-        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place.
+        """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element at or before its position.
 
         ``aten::upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor``"""
     @staticmethod
@@ -25787,7 +25789,7 @@ class _aten_upsample_nearest1d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_nearest2d:
-    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element at or before its position."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -25798,7 +25800,7 @@ class _aten_upsample_nearest2d:
     def __call__(_, /, input: _Tensor, output_size: Sequence[_int] | None, scale_factors: Sequence[_float] | None, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place.
+        """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element at or before its position.
 
         ``aten::upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -25837,7 +25839,7 @@ class _aten_upsample_nearest2d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_nearest3d:
-    """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place."""
+    """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element at or before its position."""
     @overload
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
@@ -25846,7 +25848,7 @@ class _aten_upsample_nearest3d:
     def __call__(_, /, self: _Tensor, output_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, output_size: Sequence[_int] | _int, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """Nearest-neighbour resampling of a sequence, image or volume: each element copies the one at or before its place.
+        """Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element at or before its position.
 
         ``aten::upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -25923,23 +25925,23 @@ class _aten_upsample_trilinear3d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_value_selecting_reduction_backward:
-    """The gradient of a reduction that picks one element along a dimension."""
+    """Gradient of a reduction that selects one element along a dimension."""
     def __call__(_, /, grad: _Tensor, dim: _int, indices: _Tensor, sizes: Sequence[_int], keepdim: _bool) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, dim: _int, indices: _Tensor, sizes: Sequence[_int], keepdim: _bool) -> _Array:
-        """The gradient of a reduction that picks one element along a dimension.
+        """Gradient of a reduction that selects one element along a dimension.
 
         ``aten::value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_vander:
-    """The powers of a vector as columns, the highest first.
+    """Vandermonde matrix: its columns are the powers of a vector, the highest first unless ``increasing``.
 
     Like ``numpy.vander``, with 1 known difference: ``torchnp explain vander``."""
     def __call__(_, /, x: _Tensor, N: _int | None = ..., increasing: _bool = ...) -> _Array: ...
     @staticmethod
     def default(x: _Tensor, N: _int | None = ..., increasing: _bool = ...) -> _Array:
-        """The powers of a vector as columns, the highest first.
+        """Vandermonde matrix: its columns are the powers of a vector, the highest first unless ``increasing``.
 
         ``aten::vander(Tensor x, int? N=None, bool increasing=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -26038,7 +26040,7 @@ class _aten_vdot:
     def overloads(self) -> list[str]: ...
 
 class _aten_view:
-    """Another shape on the same memory; refused where the strides do not allow it.
+    """A view in another shape; an error if the strides do not allow it.
 
     Like ``numpy.reshape``, with 1 known difference: ``torchnp explain view``."""
     @overload
@@ -26047,7 +26049,7 @@ class _aten_view:
     def __call__(_, /, self: _Tensor, dtype: _ScalarType) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, size: Sequence[_int]) -> _Array:
-        """Another shape on the same memory; refused where the strides do not allow it.
+        """A view in another shape; an error if the strides do not allow it.
 
         ``aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)``"""
     @staticmethod
@@ -28085,13 +28087,13 @@ class _prims_bitwise_xor:
     def overloads(self) -> list[str]: ...
 
 class _prims_broadcast_in_dim:
-    """A view of a larger shape; ``broadcast_dimensions`` tells where each dimension of ``a`` goes.
+    """A view of a larger shape; ``broadcast_dimensions`` gives the position of each dimension of ``a`` in it.
 
     Like ``numpy.broadcast_to``, with 1 known difference: ``torchnp explain broadcast_in_dim``."""
     def __call__(_, /, a: _Tensor | _Scalar, shape: Sequence[_int], broadcast_dimensions: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(a: _Tensor | _Scalar, shape: Sequence[_int], broadcast_dimensions: Sequence[_int]) -> _Array:
-        """A view of a larger shape; ``broadcast_dimensions`` tells where each dimension of ``a`` goes.
+        """A view of a larger shape; ``broadcast_dimensions`` gives the position of each dimension of ``a`` in it.
 
         ``prims::broadcast_in_dim(Tensor(a) a, SymInt[] shape, int[] broadcast_dimensions) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -28157,13 +28159,13 @@ class _prims_collapse:
     def overloads(self) -> list[str]: ...
 
 class _prims_collapse_view:
-    """A view with dimensions ``start`` to ``end`` (included) merged into one, where strides allow it.
+    """A view with dimensions ``start`` to ``end`` (included) merged into one; an error if strides do not allow it.
 
     Like ``numpy.reshape``, with 2 known differences: ``torchnp explain collapse_view``."""
     def __call__(_, /, a: _Tensor | _Scalar, start: _int, end: _int) -> _Array: ...
     @staticmethod
     def default(a: _Tensor | _Scalar, start: _int, end: _int) -> _Array:
-        """A view with dimensions ``start`` to ``end`` (included) merged into one, where strides allow it.
+        """A view with dimensions ``start`` to ``end`` (included) merged into one; an error if strides do not allow it.
 
         ``prims::collapse_view(Tensor(a) a, int start, int end) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -28827,13 +28829,13 @@ class _prims_nextafter:
     def overloads(self) -> list[str]: ...
 
 class _prims_normal:
-    """Normal values; nothing here records gradients.
+    """Normal random values; ``requires_grad`` is ignored.
 
     Like ``numpy.random.normal``, with 3 known differences: ``torchnp explain normal``."""
     def __call__(_, /, shape: Sequence[_int], *, mean: _Scalar, std: _Scalar, dtype: _ScalarType, device: Any, requires_grad: _bool, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], *, mean: _Scalar, std: _Scalar, dtype: _ScalarType, device: Any, requires_grad: _bool, generator: Any | None = ...) -> _Array:
-        """Normal values; nothing here records gradients.
+        """Normal random values; ``requires_grad`` is ignored.
 
         ``prims::normal(SymInt[] shape, *, Scalar mean, Scalar std, ScalarType dtype, Device device, bool requires_grad, Generator? generator=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -29071,13 +29073,13 @@ class _prims_sqrt:
     def overloads(self) -> list[str]: ...
 
 class _prims_squeeze:
-    """A view without the named dimensions, which have length one.
+    """A view without the given dimensions, which must have size 1.
 
     Like ``numpy.squeeze``, with no known difference: ``torchnp explain squeeze``."""
     def __call__(_, /, a: _Tensor | _Scalar, dimensions: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(a: _Tensor | _Scalar, dimensions: Sequence[_int]) -> _Array:
-        """A view without the named dimensions, which have length one.
+        """A view without the given dimensions, which must have size 1.
 
         ``prims::squeeze(Tensor(a) a, int[] dimensions) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -29167,13 +29169,13 @@ class _prims_trunc:
     def overloads(self) -> list[str]: ...
 
 class _prims_uniform:
-    """Uniform values in [low, high), in memory of the given strides.
+    """Uniform random values in [low, high), in memory with the given strides.
 
     Like ``numpy.random.uniform``, with 2 known differences: ``torchnp explain uniform``."""
     def __call__(_, /, shape: Sequence[_int], *, low: _Scalar, high: _Scalar, dtype: _ScalarType, device: Any, stride: Sequence[_int], generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(shape: Sequence[_int], *, low: _Scalar, high: _Scalar, dtype: _ScalarType, device: Any, stride: Sequence[_int], generator: Any | None = ...) -> _Array:
-        """Uniform values in [low, high), in memory of the given strides.
+        """Uniform random values in [low, high), in memory with the given strides.
 
         ``prims::uniform(SymInt[] shape, *, Scalar low, Scalar high, ScalarType dtype, Device device, SymInt[] stride, Generator? generator=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...

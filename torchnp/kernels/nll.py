@@ -24,8 +24,8 @@ from torchnp.layout import stride_rules
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
-_LEVELS = 8  # of torch's sums
-SMALL: Threshold = 1 << 16  # up to this many elements half types are summed exactly as in torch; beyond, speed counts
+_LEVELS = 8  # torch sums half types in this many levels of partial sums
+SMALL: Threshold = 1 << 16  # elements; up to here sums of half types round as in torch, larger ones are computed faster
 
 
 def _check_target(target: ndarray) -> None:
@@ -36,7 +36,7 @@ def _check_target(target: ndarray) -> None:
 def _factors(
     cpu: str, self: ndarray, target: ndarray, weight: ndarray | None, ignore_index: int
 ) -> tuple[ndarray, ndarray, ndarray]:
-    """Return the target classes (0 if ignored), which of them count, and their weights in the computation's dtype."""
+    """Return the target classes (0 if ignored), whether each target counts, and the class weights in opmath."""
     require(cpu, self.dtype, FLOATS)
     check_type(self.dtype, weight)
     target = target.astype(np.int64, copy=False)
@@ -52,9 +52,9 @@ def _factors(
 
 
 def _carried(values: ndarray, counted: ndarray) -> ndarray:
-    """Sum the counted values of a half type as torch does: in eight levels, each rounded at each step.
+    """Sum values of a half type where ``counted``, as torch does: in eight levels, rounded at each step.
 
-    A level is carried into the next one at counted positions whose last bits are 0.
+    Level j is moved into level j + 1 at counted positions whose index has zeros in all bits that belong to level j.
     """
     dtype, at, power = values.dtype, np.flatnonzero(counted), max(4, max(counted.size - 1, 0).bit_length() // _LEVELS)
     level, total = values.reshape(-1)[at].astype(np.float32), np.zeros((), np.float32)
@@ -76,7 +76,7 @@ def _carried(values: ndarray, counted: ndarray) -> ndarray:
 def _forward(
     cpu: str, x: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int
 ) -> tuple[ndarray, ndarray]:
-    """The loss of scores of shape (N, C, ...) for targets of shape (N, ...), and the sum of the weights."""
+    """Return the loss of scores of shape (N, C, ...) for targets of shape (N, ...), and the sum of the weights."""
     index, counted, factor = _factors(cpu, x, target, weight, ignore_index)
     inner = factor.dtype
     picked = (
@@ -100,7 +100,10 @@ def _backward(
     cpu: str, g: ndarray, self: ndarray, target: ndarray, weight: ndarray | None, reduction: int, ignore_index: int,
     total_weight: ndarray, each: bool,
 ) -> ndarray:  # fmt: skip
-    """``-weight * g`` at each target class of scores (N, C, ...), 0 elsewhere; with ``each``, every target has a g."""
+    """Return the gradient of scores (N, C, ...): ``-weight * g`` at each target class, 0 elsewhere.
+
+    ``g`` is one number, or with ``each`` one number per target; for MEAN it is divided by the total weight.
+    """
     check_type(self.dtype, weight)
     if not each:
         check_type(self.dtype, total_weight)
@@ -132,7 +135,7 @@ def _check_total(total_weight: ndarray, gap: str = " ") -> None:
 
 
 def _usual_places(x: Any, target: Any, weight: Any, reduction: Any, ignore_index: Any) -> ndarray | None:
-    """Flat positions of the targets' scores in (N, C); None if a target does not count, or anything is unusual."""
+    """Return the flat index of each target's score in (N, C), or None if the fast path does not apply."""
     numbers = type(reduction) is type(ignore_index) is int and reduction in (MEAN, SUM)
     if weight is not None or not numbers or not is_float(x) or type(target) is not ndarray:
         return None
@@ -171,7 +174,7 @@ def _quick_backward(
 
 @kernel("nll_loss_forward", quick=exact(_quick_forward))
 def nll_loss_forward(self, target, weight, reduction, ignore_index):
-    """Minus the score of the target class, weighted; and the sum of the weights."""
+    """Negative log likelihood: minus the weighted score of the target class; also the sum of the weights."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
     check(target.ndim <= 1, multi_target())
     _check_target(target)
@@ -182,14 +185,14 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
         check(target.ndim, no_dimensions(0))
         check(self.shape[0] == target.shape[0], f"size mismatch {_sizes(self, target)})")
     _check_weight(weight, self.shape[-1], "")
-    if self.ndim == 1:  # a single score vector is always reduced: "none" gives its loss and the weight of its target
+    if self.ndim == 1:  # torch always reduces a single score vector: "none" gives its loss and the target's weight
         self, target, reduction = self[None], target.reshape(1), MEAN if reduction == MEAN else SUM
     return _forward("nll_loss_out_frame", self, target, weight, reduction, ignore_index)
 
 
 @kernel("nll_loss_backward", quick=exact(_quick_backward))
 def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
-    """Minus the weighted gradient at the target class, 0 elsewhere."""
+    """Gradient of the loss: minus the weight times the output's gradient at the target class, 0 elsewhere."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
     check(target.ndim <= 1, multi_target())
     single = self.ndim == 1 and target.ndim == 0
@@ -279,7 +282,7 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
 
 @kernel("cross_entropy_loss")
 def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
-    """The negative log likelihood of ``log_softmax(self)``; targets are classes, or probabilities of ``self``'s shape."""
+    """Negative log likelihood of ``log_softmax(self)``; targets are class indices, or probabilities like ``self``."""
     smoothing = f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}"
     axis = 0 if self.ndim == 1 else 1
     if self.shape == target.shape:
@@ -310,7 +313,7 @@ def _check_reduction(reduction: int) -> None:
 
 
 def _weighted(x: ndarray, weight: ndarray | None, axis: int) -> ndarray:
-    """Scores times the weights of their classes."""
+    """Multiply the scores by the weights of their classes."""
     return x if weight is None else mul(x, weight.reshape([-1 if d == axis else 1 for d in range(x.ndim)]))
 
 

@@ -26,11 +26,11 @@ from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
-SMALL: Threshold = 1 << 16  # up to this many elements half types are rounded exactly as in torch; beyond, speed counts
+SMALL: Threshold = 1 << 16  # elements; up to here half types round exactly as in torch, larger inputs are faster
 
 
 def mixed(x: ndarray, *parameters: ndarray | None) -> bool:
-    """Whether a half type is normalised with float32 parameters, the one mixture that torch accepts."""
+    """Return whether ``x`` has a half dtype and the parameters float32, the only mixture that torch accepts."""
     given = [p for p in parameters if p is not None]
     if not given or given[0].dtype == x.dtype:
         return False
@@ -41,7 +41,7 @@ def mixed(x: ndarray, *parameters: ndarray | None) -> bool:
 
 
 def check_kernel(name: str, x: ndarray, *parameters: ndarray | None) -> None:
-    """Refuse dtypes that torch's kernel does not support, then parameters of another dtype."""
+    """Raise torch's error if its kernel lacks the dtype of ``x``, or if a parameter's dtype does not go with it."""
     require(name, x.dtype, dt.FLOATS)
     given = [p for p in parameters if p is not None]
     if given and (given[0].dtype == x.dtype or given[0].dtype != dt.opmath(x.dtype)):
@@ -49,7 +49,7 @@ def check_kernel(name: str, x: ndarray, *parameters: ndarray | None) -> None:
 
 
 def inner(x: ndarray | None) -> Any:
-    """Convert a tensor to the computation's dtype."""
+    """Cast a tensor to the dtype in which torch computes (opmath)."""
     return None if x is None else dt.cast(x, dt.opmath(x.dtype))
 
 
@@ -62,7 +62,7 @@ _LIMITS = {np.dtype(d): (np.finfo(d).eps, np.finfo(d).max / 8) for d in (np.floa
 
 
 def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray, bool]:
-    """Return centred rows, means and variances, all 2-d, and whether any row's result shows torch's steps."""
+    """Return the centred rows, their means and variances, all 2-d, and whether torch's order of operations matters."""
     n = x.dtype.type(x.shape[1])
     mean = (row_sums(x) if x.size > TILE // 4 and x.flags.c_contiguous else _add(x, 1, None, None, True)) / n
     d = x - mean
@@ -70,7 +70,7 @@ def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray, bool]:
     least, most = _LIMITS[x.dtype]
     plain = (variance > least * mean * mean) & (variance <= most / n)
     shown = n <= SMALL and not plain.all()
-    if shown:  # rows of equal numbers, with overflow or with nan show torch's steps
+    if shown:  # equal numbers, overflow or nan: the result depends on torch's order of operations
         rows = ~plain[:, 0]
         mean[rows], squares = _moments(x[rows], vector)
         d[rows], variance[rows] = x[rows] - mean[rows], squares / n
@@ -78,7 +78,7 @@ def centred(x: ndarray, vector: int) -> tuple[ndarray, ndarray, ndarray, bool]:
 
 
 def _moments(x: ndarray, vector: int) -> tuple[ndarray, ndarray]:
-    """Means of rows and sums of squares around them, updated vector by vector; then the lanes are joined."""
+    """Return each row's mean and sum of squared deviations: updated per SIMD lane, then the lanes are merged."""
     n, lanes = x.shape[1], VECTOR.elements(x.dtype)
     whole = x[:, : n - n % vector].reshape(len(x), -1, vector // lanes, lanes)
     nothing = 0, np.zeros((len(x), lanes), x.dtype), np.zeros((len(x), lanes), x.dtype)
@@ -100,11 +100,14 @@ def _moments(x: ndarray, vector: int) -> tuple[ndarray, ndarray]:
     return row[1:]
 
 
-_Part = tuple[int, ndarray, ndarray]  # the count of numbers, their means, and the sums of squares around them
+_Part = tuple[int, ndarray, ndarray]  # element count, means and sums of squared deviations
 
 
 def _stepped(x: ndarray, alone: bool = False) -> _Part:
-    """Reduce axis 1 by updating a running mean: vectors multiply by 1 / n in an FMA, numbers ``alone`` divide by n."""
+    """Reduce axis 1 with a running mean.
+
+    torch's vector code multiplies by 1 / n in an FMA; its scalar code (``alone``) divides by n.
+    """
     mean = squares = np.zeros(x.shape[::2], x.dtype)
     for i in range(x.shape[1]):
         d, n = x[:, i] - mean, x.dtype.type(i + 1)
@@ -115,7 +118,7 @@ def _stepped(x: ndarray, alone: bool = False) -> _Part:
 
 
 def _joined(a: _Part, b: _Part, alone: bool = False) -> _Part:
-    """Join two parts: vectors, or (``alone``) a single lane to the scalar part."""
+    """Merge two parts as torch's vector code does, or (``alone``) merge one lane into the scalar part."""
     if not alone and not (a[0] and b[0]):
         return a if a[0] else b
     kind, n = a[1].dtype.type, a[0] + b[0]
@@ -125,11 +128,11 @@ def _joined(a: _Part, b: _Part, alone: bool = False) -> _Part:
     return n, a[1] + share * d, a[2] + b[2] + d * d * share * kind(a[0])
 
 
-_REPEATED: Threshold = 1 << 16  # elements of a repeated row
+_REPEATED: Threshold = 1 << 16  # elements of a parameter's row repeated by `_repeated`
 
 
 def _repeated(p: ndarray | None, x: ndarray) -> Any:
-    """Repeat a parameter row as often as fits the cache, if ``x`` has many: equal shapes need no broadcasting."""
+    """Repeat a parameter's row up to ``_REPEATED`` elements if ``x`` has many rows, which avoids broadcasting."""
     if p is None:
         return None
     step, row = _REPEATED // x.shape[1], inner(p).reshape(1, -1)
@@ -137,7 +140,7 @@ def _repeated(p: ndarray | None, x: ndarray) -> Any:
 
 
 def by_rows(ufunc: np.ufunc, x: ndarray, rows: ndarray) -> None:
-    """Apply a ufunc to each row of ``x`` and one same row, in place; ``rows`` holds that row once or more."""
+    """Apply a ufunc to each row of ``x`` and one parameter row, in place; ``rows`` holds that row once or more."""
     if len(rows) > 1 and len(x) % len(rows) == 0:
         x = x.reshape(-1, *rows.shape)
     elif len(x) < len(rows):
@@ -157,7 +160,7 @@ def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None
             found = f"{shape_text(p.shape)} and normalized_shape = {shape_text(shape)}"
             words = f"Expected {name} to be of same shape as normalized_shape, but got"
             raise RuntimeError(f"{words} {name} of shape {found}")
-    if x.ndim < len(shape) and not lead:  # of rms_norm
+    if x.ndim < len(shape) and not lead:  # only rms_norm passes an empty lead
         raise ValueError(f"Input tensor must have at least {len(shape)} dimensions, but got {x.ndim}")
     if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape:
         words = f"Given normalized_shape={shape_text(shape)}, expected input with shape [*{lead}{shape_text(shape)[1:]}"
@@ -165,20 +168,20 @@ def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None
     return math.prod(shape)
 
 
-# The fast path's limits: it checks means and variances as Python numbers.
+# The fast path's limits. They are low because it checks means and variances as Python numbers.
 _FEW_ROWS: Threshold = 64
 _FEW: Threshold = 1 << 12  # elements
 
 
 def are_ordinary(mean: ndarray, variance: ndarray, n: int) -> bool:
-    """Return whether no row shows torch's steps, by a factor of two: see `centred`."""
+    """Return whether no row needs torch's order of operations: the limits of `centred`, stricter by a factor of two."""
     least, most = map(float, _LIMITS[mean.dtype])
     least, most = 2 * least, most / (2 * n)
     return all(least * m * m < v < most for m, v in zip(mean.ravel().tolist(), variance.ravel().tolist()))
 
 
 def _quick_layer_norm(input, normalized_shape, weight, bias, eps):
-    """Fast path for a few dense rows, with weight and bias."""
+    """Compute a few dense rows with weight and bias; return None for other arguments."""
     if not is_float(input) or not is_plain(input) or input.size > _FEW or type(eps) is not float:
         return None
     if not type(weight) is type(bias) is ndarray or type(normalized_shape) not in (list, tuple):
@@ -212,7 +215,7 @@ def _quick_layer_norm(input, normalized_shape, weight, bias, eps):
 
 @kernel("native_layer_norm", differs=["half-opmath"], quick=exact(_quick_layer_norm, placed=True))
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
-    """Rows less their mean over their standard deviation, times weight plus bias; also mean and 1 / deviation."""
+    """Layer norm: (row - mean) / deviation * weight + bias; also the means and 1 / deviation."""
     stats = dt.float32 if mixed(input, weight, bias) else input.dtype
     n = check_layer(input, normalized_shape, weight, bias)
     check_kernel("LayerNormKernelImpl", input, weight, bias)
@@ -221,7 +224,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     if n == 0:
         return np.empty(input.shape, input.dtype), np.zeros(kept, stats), np.full(kept, np.nan, stats)
     scale, shift = _repeated(weight, x), _repeated(bias, x)
-    if shift is None:  # torch adds a bias of 0, which turns -0 into 0
+    if shift is None:  # without a bias torch adds 0, which turns -0 into 0
         shift = np.zeros((1, 1), x.dtype)
     y, mean, rstd = np.empty_like(x), np.empty((len(x), 1), x.dtype), np.empty((len(x), 1), x.dtype)
 
@@ -229,7 +232,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
         d, mean[block], variance, _ = centred(x[block], VECTOR.elements(input.dtype))
         rstd[block] = 1 / np.sqrt(variance + x.dtype.type(eps))
         row = np.multiply(d, rstd[block], y[block])
-        if input.itemsize == 2 and x.size <= SMALL:  # torch shifts half types by -mean * rstd, in one FMA
+        if input.itemsize == 2 and x.size <= SMALL:  # for half types torch computes x * rstd - mean * rstd with one FMA
             shifted = np.float64(-mean[block] * rstd[block])
             row[...] = x[block].astype(np.float64) * rstd[block] + shifted
         if scale is not None:
@@ -247,10 +250,10 @@ rows("layer_norm", native_layer_norm, "Layer normalization.", part=0, by_name=Tr
 
 @kernel("_fused_rms_norm", differs=["half-opmath"])
 def _fused_rms_norm(input, normalized_shape, weight, eps):
-    """Rows over the root of their mean square, times weight; also 1 / root."""
+    """RMS norm: each row divided by its root mean square, times weight; also 1 / root mean square."""
     require("rms_norm", input.dtype, (*dt.FLOATS, dt.complex64, dt.complex128))
     x = inner(input)
-    axes = tuple(range(x.ndim - len(normalized_shape), x.ndim)) or tuple(range(x.ndim))  # only the length matters
+    axes = tuple(range(x.ndim - len(normalized_shape), x.ndim)) or tuple(range(x.ndim))  # torch uses only the length
     if axes[:1] < (0,):
         axes = wrap_dims(axes[::-1], x.ndim) if x.ndim or len(axes) > 1 else ()
     n = math.prod(x.shape[a] for a in axes)
@@ -263,13 +266,13 @@ def _fused_rms_norm(input, normalized_shape, weight, eps):
     y = x * rstd
     if weight is not None:
         broadcast_shapes(y.shape, weight.shape)
-        common = dt.result_type(y, weight)  # a 0-d input does not decide this
+        common = dt.result_type(y, weight)  # by torch's promotion: a 0-d input does not decide the dtype
         y = dt.cast(dt.cast(y, common) * dt.cast(weight, common), y.dtype)
     return stride_rules.place(dt.cast(y, input.dtype), _as_products(input, rstd.shape, weight)), rstd
 
 
 def _as_products(x: ndarray, kept: tuple[int, ...], weight: ndarray | None) -> stride_rules.Strides:
-    """Strides of ``x * rstd * weight`` as TensorIterator makes them; row-major if x is not channels-last."""
+    """Return the strides of ``x * rstd * weight`` as TensorIterator makes them; row-major if x is not channels-last."""
     shape, own = stride_rules.layout_of(x)
     wide = dt.opmath(x.dtype)
     rows_as = shape, own if x.dtype == wide else stride_rules.preserved(shape, own)
@@ -302,7 +305,7 @@ def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int, p
     check(channels % group == 0, f"{words} {shape_text(x.shape)} and num_groups={group}")
     for name, p in (("weight", weight), ("bias", bias)):
         of = p
-        if not since("2.14"):  # the message gave the weight's shape for the bias, too
+        if not since("2.14"):  # the message about the bias had the weight's shape
             of = weight
         words = f"Expected {name} to be a vector of size equal to the number of channels in input, but got"
         found = (
@@ -312,13 +315,13 @@ def check_group(x: ndarray, weight: Any, bias: Any, channels: int, group: int, p
 
 
 def _in_format(x: ndarray) -> bool:
-    """Whether a tensor is dense in the memory format that its strides suggest."""
+    """Return whether a tensor is dense in the memory format that its strides suggest."""
     return channels_last(x) if is_channels_last(x) else bool(x.flags.c_contiguous)
 
 
 @kernel("native_group_norm", differs=["half-opmath"])
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
-    """Layer norm over each of ``group`` groups of channels; also means and 1 / deviations."""
+    """Layer norm over each of ``group`` groups of channels; also the means and 1 / deviation."""
     check_group(input, weight, bias, C, group, HxW)
     if since("2.14"):
         input = input if _in_format(input) else np.ascontiguousarray(input)
@@ -337,7 +340,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         return np.empty(input.shape, input.dtype), empty, np.full((N, group), np.nan, stats)
     y, mean, variance, shown = centred(inner(input).reshape(N * group, -1), VECTOR.elements(input.dtype))
     by_pixel = is_channels_last(input) and not input.flags.c_contiguous
-    if by_pixel:  # torch's variance is the mean square less the squared mean: infinite or nan on overflow
+    if by_pixel:  # torch's variance is mean(x**2) - mean**2 here, which overflows to inf or nan
         square = (variance.astype(np.float64) + np.square(mean, dtype=np.float64)) * y[0].size
         large = square > np.finfo(y.dtype).max
         variance[large] = np.inf - np.square(mean[large])
@@ -353,10 +356,10 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         y = fma(inner(input).reshape(-1, group, C // group, abs(HxW)), scale, shift)
     else:
         np.multiply(y, rstd, y)
-        y = y.reshape(abs(N), abs(C), abs(HxW))  # two negative numbers make a positive size
+        y = y.reshape(abs(N), abs(C), abs(HxW))  # torch accepts two negative sizes: their product is positive
         if weight is not None:
             np.multiply(y, inner(weight).reshape(C, 1), y)
-        if affine:  # torch adds a bias of 0 to weighted channels, which turns -0 into 0
+        if affine:  # without a bias torch adds 0 after the weight, which turns -0 into 0
             np.add(y, y.dtype.type(0) if bias is None else inner(bias).reshape(C, 1), y)
     y = dt.cast(y.reshape(input.shape), input.dtype)
     return y, dt.cast(mean.reshape(N, group), stats), dt.cast(rstd.reshape(N, group), stats)
@@ -375,7 +378,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enable
 
 @kernel("renorm", differs=["half-opmath"])
 def renorm(self, p, dim, maxnorm):
-    """Slices along a dimension whose p-norm exceeds ``maxnorm``, scaled down to it."""
+    """The tensor with each slice along ``dim`` whose p-norm exceeds ``maxnorm`` scaled down to that norm."""
     check(not isinstance(p, complex), "renorm: p must be real-valued")
     check(p > 0, "renorm: non-positive-norm not supported")
     check(not isinstance(maxnorm, complex), "renorm: maxnorm must be real-valued")
@@ -389,13 +392,13 @@ def renorm(self, p, dim, maxnorm):
     limit = norms.dtype.type(maxnorm)
     # torch adds 1e-7 to the norm, so that the scaled slice stays below the limit.
     scale = np.where(norms > limit, limit / (norms + norms.dtype.type(1e-7)), norms.dtype.type(1))
-    if dt.is_half(self.dtype):  # factors are held in the half type
+    if dt.is_half(self.dtype):  # torch stores the factors in the half type
         scale = inner(dt.cast(scale, self.dtype))
     return dt.cast(inner(self) * scale, self.dtype)
 
 
 def _squares_of_rows(rows: ndarray) -> ndarray:
-    """The sum of each row's squares, added as torch does: in as many lanes as vectors of 32 bytes have elements."""
+    """Return the sum of each row's squares in torch's order: one lane for each element of a 32-byte vector."""
     lanes, n = 32 // rows.itemsize, rows.shape[1]
     squares, whole = rows * rows, n - n % lanes
     sums = np.add.reduce(squares[:, :whole].reshape(len(rows), whole // lanes, lanes), 1)
@@ -408,7 +411,7 @@ def _squares_of_rows(rows: ndarray) -> ndarray:
 
 @kernel("_weight_norm_interface", differs=["half-opmath"])
 def _weight_norm_interface(v, g, dim=0):
-    """v * g / |v| with a norm for each slice along ``dim``, the first or last; also the norms."""
+    """v * g / |v| with one norm for each slice along ``dim`` (the first or last dimension); also the norms."""
     require("weight_norm_kernel", v.dtype, dt.FLOATS)
     check_type(v.dtype, g)
     x = inner(v)
@@ -422,5 +425,5 @@ def _weight_norm_interface(v, g, dim=0):
     return dt.cast(x * scale, v.dtype), norms.reshape(g.shape) if g.size == norms.size else norms
 
 
-_DOC = "v * g / |v| with a norm for each slice along ``dim``."
+_DOC = "v * g / |v| with one norm for each slice along ``dim``."
 rows("_weight_norm", _weight_norm_interface, _DOC, part=0, differs=["half-opmath"])

@@ -1,4 +1,4 @@
-"""Optimizer steps that torch fuses, and gradient scaling. These ops only mutate: each writes its lists in place."""
+"""Fused optimizer steps and gradient scaling. These ops only write their arguments in place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def _number(x: Any) -> float:
 
 
 def _strips(x: ndarray, *others: ndarray) -> Iterator[tuple[ndarray, ...]]:
-    """A tensor and others, strip by strip those of its shape; whole if it is short or they have gaps in memory."""
+    """Yield strips of a tensor and of the others that have its shape; tensors of other shapes are yielded whole.
+
+    All are yielded whole, once, if the tensor is short or any tensor of its shape is not contiguous.
+    """
     alike = [other.shape == x.shape for other in (x, *others)]
     if x.size <= STRIP or not all(y.flags.c_contiguous for y, cut in zip((x, *others), alike) if cut):
         yield x, *others
@@ -40,9 +43,9 @@ def _steps(
     name: str, params: Arrays, grads: Arrays, *states: Arrays, weight_decay: float, maximize: bool,
     grad_scale: ndarray | None, found_inf: ndarray | None,
 ) -> Iterator[Any]:  # fmt: skip
-    """Yield each parameter, its value and gradient in the computation's dtype, that dtype's type, and its states.
+    """Yield each parameter's array, its value and gradient in the opmath dtype, that dtype's type, and its states.
 
-    Unscaled gradients are written back, as torch does.
+    If gradients are unscaled, they are also written back, as torch does.
     """
     if found_inf is not None and _number(found_inf) == 1.0:  # a gradient overflowed: skip the whole step
         return
@@ -88,7 +91,7 @@ def _adam(
         if decoupled and weight_decay:
             x = x - x * one(rate * weight_decay)
         m, v = dt.cast(avg, g.dtype), dt.cast(sq, g.dtype)
-        # torch interpolates from the nearer end.
+        # torch's lerp starts from the nearer end.
         avg[...] = m = m + (g - m) * one(share) if share < 0.5 else g - (g - m) * one(1 - share)
         sq[...] = v = v * one(beta2) + g * g * one(1 - beta2)
         for most in top:
@@ -113,7 +116,7 @@ def _adagrad(
         p[...] = x - g / (np.sqrt(s) + one(eps)) * one(now)
 
 
-_DOC = "Adagrad: rates shrink with the sum of squared gradients."
+_DOC = "Adagrad: learning rates shrink with the sum of squared gradients."
 rows("_fused_adagrad_ _fused_adagrad_.tensor_lr", _adagrad, _DOC, **_HALF)
 
 
@@ -127,7 +130,7 @@ def _check_numbers(**given: ndarray) -> None:
 
 @kernel("_amp_foreach_non_finite_check_and_unscale_")
 def _amp_foreach_non_finite_check_and_unscale_(self: Arrays, found_inf: ndarray, inv_scale: ndarray) -> None:
-    """Unscale gradients, and note in ``found_inf`` whether any was not finite."""
+    """Multiply gradients by ``inv_scale``; set ``found_inf`` to 1 if any of them is not finite."""
     if not self:
         return
     _check_numbers(inv_scale=inv_scale, found_inf=found_inf)
@@ -145,7 +148,7 @@ def _amp_foreach_non_finite_check_and_unscale_(self: Arrays, found_inf: ndarray,
 
 @kernel("_amp_update_scale_")
 def _amp_update_scale_(self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval):
-    """Back the scale off after an overflow, grow it after a run without one."""
+    """Reduce the loss scale after an overflow; raise it after ``growth_interval`` steps without one."""
     _check_numbers(growth_tracker=growth_tracker, current_scale=self, found_inf=found_inf)
     if _number(found_inf):
         self[...] = self.astype(np.float64) * scale_backoff_factor

@@ -1,6 +1,6 @@
-"""Padding: with a number, by reflection, by the nearest element, or around the circle.
+"""Padding: constant, reflect, replicate and circular.
 
-Pads come last dimension first, (left, right, top, bottom, ...); negative ones crop.
+Pads are listed from the last dimension to the first: (left, right, top, bottom, ...). A negative pad crops.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOT_PADDED = RARE_OR_CHALF | {bool_}
 
 
 def image_order(x: ndarray) -> tuple[int, ...] | None:
-    """The channels_last order, if the tensor has it."""
+    """Return the axes in channels-last order if the tensor is dense in that order, else None."""
     order = stride_rules.CHANNELS_LAST.get(x.ndim)
     return order if order and not x.flags.c_contiguous and x.transpose(order).flags.c_contiguous else None
 
@@ -40,7 +40,7 @@ def sides(x: ndarray, pad: Pads) -> list[tuple[int, int, int]]:
 
 @kernel("constant_pad_nd", like=np.pad, differs=["pad-order", "pad-crops"])
 def constant_pad_nd(self, pad, value=0):
-    """The tensor framed with one number."""
+    """The tensor padded with the constant ``value``."""
     check(len(pad) % 2 == 0, f"Length of pad must be even but instead it equals {len(pad)}")
     words = "Length of pad should be no more than twice the number of dimensions of the input. Pad length is"
     check(len(pad) <= 2 * self.ndim, f"{words} {len(pad)}while the input has {self.ndim}dimensions.")
@@ -74,14 +74,14 @@ def replicated(n: int, left: int, right: int) -> ndarray:
 
 
 def _circular(n: int, left: int, right: int) -> ndarray:
-    # Negative pads crop first; what is left goes around.
+    # Negative pads crop first; the rest is continued circularly.
     size = n + min(left, 0) + min(right, 0)
     shown = max(-left, 0) + np.arange(-max(left, 0), size + max(right, 0)) % max(size, 1)
-    return np.minimum(shown, n - 1)  # if nothing is left, torch shows uninitialised memory
+    return np.minimum(shown, n - 1)  # if cropping leaves nothing, torch returns uninitialised memory
 
 
 def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray]) -> ndarray:
-    """The tensor with its last dimensions read at padded positions."""
+    """Pad the last dimensions; ``positions`` computes the source index of each element along a dimension."""
     source, shape, place = bits(x), list(x.shape), [slice(None)] * x.ndim
     for dim, left, right in sides(x, pad):
         shape[dim] += left + right
@@ -92,7 +92,7 @@ def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray])
             source = source.take(positions(x.shape[dim], left, right), dim)
         out[...] = source
         return out.view(x.dtype)
-    # The middle is copied once; each border is then read from the part of the output inside it.
+    # The middle is copied once; each border is then filled from the part of the output that is already written.
     out[tuple(place)] = source
     for dim, left, right in sides(x, pad):
         shown = positions(x.shape[dim], left, right) + left
@@ -102,7 +102,7 @@ def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray])
 
 
 def check_reflected(x: ndarray, pad: Pads, last: int) -> None:
-    """Refuse pads that are not smaller than the dimension that they reflect; ``last`` is the last padded dimension."""
+    """Raise torch's error if a pad is not smaller than its dimension; ``last`` is the last padded dimension."""
     for i in range(len(pad) // 2):
         dim, left, right = last - i, pad[2 * i], pad[2 * i + 1]
         words = f"Argument #{4 + 2 * i}: Padding size should be less than the corresponding input dimension, but got:"
@@ -111,7 +111,7 @@ def check_reflected(x: ndarray, pad: Pads, last: int) -> None:
 
 
 def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
-    """torch's checks of reflection and replication: ranks, sizes, pads smaller than what they reflect."""
+    """Check ranks, sizes and pads of reflection and replication as torch does."""
     found = f", but got: {len(pad)}" if reflects or since("2.15") else ""
     check(len(pad) == 2 * n, f"padding size is expected to be {2 * n}{found}")
     words = f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero"
@@ -128,7 +128,7 @@ def check_padded(x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
     if max(outs) < 1:
         letters = "DHW"[3 - n :]
         told = ", ".join(f"{c}: {size}" for c, size in zip(letters, x.shape[-n:]))
-        told += " " * (n == 2 and not reflects)  # as torch has it
+        told += " " * (n == 2 and not reflects)  # torch's message has this space
         result = " ".join(f"{c}: {out}" for c, out in zip(letters, outs[::-1]))
         raise RuntimeError(f"input ({told}) is too small. Calculated output {result}")
     if min(outs) < 0:
@@ -152,7 +152,7 @@ _REPLICATE = rows(_NAMES, _padded, _DOC, like=np.pad, differs=_DIFFERS, position
 
 @kernel("_pad_circular", like=np.pad, differs=["pad-order", "pad-needs-batch", "pad-crops"])
 def _pad_circular(self, pad):
-    """The last dimensions continued as if their ends met."""
+    """The last dimensions padded circularly: each side continues with the elements at the other end."""
     n = len(pad) // 2
     words = "Invalid padding size, expected 1 or 2 non-padded dimensions, which would be equivalent to padding of"
     found = f"length {2 * (self.ndim - 1)} or {2 * (self.ndim - 2)} respectively but got {len(pad)}"
@@ -161,7 +161,7 @@ def _pad_circular(self, pad):
         check(max(left, right) <= self.shape[dim], "Padding value causes wrapping around more than once.")
         check(self.shape[dim] + left + right >= 0, "Negative padding value is resulting in an empty dimension")
     kept, held = list(self.shape), list(self.shape)
-    for dim, left, right in sides(self, pad):  # torch crops by a slice, where a negative end counts from the end
+    for dim, left, right in sides(self, pad):  # torch crops by a slice, in which a negative stop counts from the end
         kept[dim] += min(left, 0) + min(right, 0)
         held[dim] = len(range(self.shape[dim])[max(-left, 0) : self.shape[dim] + min(right, 0)])
     broadcast_shapes([max(n, 0) for n in kept], held)
@@ -183,7 +183,7 @@ def pad(self, pad, mode="constant", value=None):
 
 @kernel("_pad_enum", like=np.pad, differs=["pad-order", "pad-mode-names", "pad-crops"])
 def _pad_enum(self, pad, mode, value=None):
-    """`pad` with torch's number of the mode."""
+    """`pad` with the mode as torch's integer: 0 reflect, 1 replicate, 2 circular, 3 constant."""
     check(len(pad) % 2 == 0, "Padding length must be divisible by 2")
     words = "Padding length should be less than or equal to two times the input dimension but got padding length"
     check(len(pad) <= 2 * self.ndim, f"{words} {len(pad)} and input of dimension {self.ndim}")

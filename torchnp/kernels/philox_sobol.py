@@ -1,4 +1,4 @@
-"""Numbers without a generator: Philox from a key (in torch on CUDA only), and Sobol points from direction numbers."""
+"""Random numbers without a generator: Philox numbers from a key (in torch on CUDA only), and Sobol points."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HALF = np.uint64(32)
 
 
 def _philox(seeds: ndarray, offsets: ndarray) -> list[ndarray]:
-    """Four words of 32 bits, as uint64, for each seed and offset: ten rounds of Philox 4x32."""
+    """Return four 32-bit words, as uint64, for each seed and offset: ten rounds of Philox 4x32."""
     k0, k1 = seeds & _LOW, seeds >> _HALF
     a, b, c, d = offsets & _LOW, offsets >> _HALF, np.zeros_like(offsets), np.zeros_like(offsets)
     for _ in range(10):
@@ -45,7 +45,7 @@ def _derived(key: ndarray, steps: ndarray) -> ndarray:
 
 @kernel("_philox_key_split")
 def _philox_key_split(key, num_splits):
-    """New keys from a key, one for each step."""
+    """``num_splits`` new keys, derived from a key."""
     _check_key("_philox_key_split", key)
     check(num_splits > 0, f"_philox_key_split: num_splits must be positive, got {num_splits}")
     return _derived(key, np.arange(num_splits, dtype=uint64).reshape(-1, *(1,) * (key.ndim - 1)))
@@ -53,21 +53,21 @@ def _philox_key_split(key, num_splits):
 
 @kernel("_philox_key_fold_in")
 def _philox_key_fold_in(key, data):
-    """The new key that is ``data`` steps from a key."""
+    """A new key, derived from a key and the integer ``data``."""
     _check_key("_philox_key_fold_in", key)
     return _derived(key, np.full(key.shape[:-1], data % 2**64, uint64))
 
 
 @kernel("_philox_key_fold_in.Tensor")
 def _philox_key_fold_in_tensor(key, data):
-    """The new key that is ``data`` steps from a key; ``data`` is one uint64 in a tensor."""
+    """A new key, derived from a key and ``data``, a tensor with one uint64."""
     check(data.dtype == uint64, f"_philox_key_fold_in: data must have dtype uint64, got {scalar_name(data.dtype)}")
     check(data.size == 1, f"_philox_key_fold_in: data must be a single value, got {data.size} elements")
     return _philox_key_fold_in(key, int(data.reshape(-1)[0]))
 
 
 def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
-    """Draw values for each key of a batch; ``sample`` makes values of the four words of one Philox call."""
+    """Return random values for each key of a batch; ``sample`` turns the four words of a Philox call into values."""
     check(key.dtype == uint64, f"{name}: key must have dtype uint64, got {scalar_name(key.dtype)}")
     shape, size = shape_text(key.shape), shape_text(self.shape)
     check(key.ndim and key.shape[-1] == 2, f"{name}: key must have shape (2,) or (*batch, 2), got shape {shape}")
@@ -78,7 +78,7 @@ def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
         fits = all(k in (1, n) for k, n in zip(batch, self.shape, strict=True))
         check(fits, f"{name}: key batch shape {shape_text(batch)} is not broadcastable with output shape {size}")
     whole = len(batch)
-    while whole and batch[whole - 1] == 1:  # skip the trailing dimensions that one key fills
+    while whole and batch[whole - 1] == 1:  # one key fills the trailing dimensions of size 1
         whole -= 1
     keys = np.broadcast_to(key.reshape(*batch[:whole], 2), (*self.shape[:whole], 2)).reshape(-1, 1, 2)
     count = math.prod(self.shape[whole:])
@@ -91,7 +91,7 @@ def _draws(name: str, self: ndarray, key: ndarray, sample: Any) -> ndarray:
 
 @kernel("_philox_uniform", writes=WriteSpec(dtype_before_target=True))
 def _philox_uniform(self, key, low=0.0, high=1.0):
-    """Uniform values from low up to high, from a key."""
+    """Uniform random numbers between ``low`` and ``high``, from a key."""
     wide = self.dtype == float64
     kind = self.dtype.type
     bits = {8: 53, 4: 24}.get(self.dtype.itemsize, 11 if self.dtype == np.float16 else 8)
@@ -109,7 +109,7 @@ def _philox_uniform(self, key, low=0.0, high=1.0):
 
 @kernel("_philox_normal", writes=WriteSpec(dtype_before_target=True))
 def _philox_normal(self, key, mean=0.0, std=1.0):
-    """Normal values of a mean and a standard deviation, from a key, by the Box-Muller transform."""
+    """Normal random numbers with a mean and a standard deviation, from a key, by the Box-Muller transform."""
 
     def sample(words: list[ndarray]) -> list[ndarray]:
         unit = 2.0**-32
@@ -139,7 +139,7 @@ def _of_integers(bound: Bound, targets: list[ndarray]) -> None:
 
 @kernel("_philox_randint", writes=WriteSpec(inplace=_of_integers))
 def _philox_randint(self, key, low=None, high=None):
-    """Integers from low up to but without high, from a key: by default all that the dtype has."""
+    """Random integers in [low, high), from a key; by default from the whole range of the dtype."""
     _of_integers({"self": self}, [])
     info, wide = np.iinfo(self.dtype), self.dtype.itemsize == 8
     first = int(info.min) if low is None else low
@@ -164,7 +164,7 @@ def _philox_randint(self, key, low=None, high=None):
     return _draws("_philox_randint_", self, key, sample)
 
 
-# ---------------------------------------------------------------- Sobol's sequence: points drawn in Gray code's order
+# ---------------------------------------------------------------- Sobol sequences, in Gray code order
 
 _BITS = 30
 
@@ -181,7 +181,7 @@ def _check_state(state: ndarray, dimension: int) -> None:
 
 
 def _check_advance(quasi: ndarray, n: int, state: ndarray, dimension: int, drawn: int) -> None:
-    """Check what torch checks since 2.14; before, it read and wrote beyond tensors that did not fit."""
+    """Make the checks that torch makes since 2.14; before, it read and wrote out of bounds."""
     check(n >= 0, f"n must be non-negative, but got {n}", ValueError)
     words = f"dimension must match the size of quasi, but got dimension {dimension} and quasi with shape"
     check(quasi.shape == (dimension,), f"{words} {shape_text(quasi.shape)}", ValueError)
@@ -190,7 +190,7 @@ def _check_advance(quasi: ndarray, n: int, state: ndarray, dimension: int, drawn
 
 
 def _steps(state: ndarray, n: int, drawn: int) -> ndarray:
-    """Return the XOR operand of each of the next n points: the direction of the lowest zero bit of its number."""
+    """Return what each of the next n points is XORed with: the direction number at the lowest zero bit of its index."""
     numbers = np.arange(drawn, drawn + n, dtype=np.int64)
     lowest = np.where(numbers < 0, 0, np.bitwise_count(numbers & ~(numbers + 1)).astype(np.int64))
     rows, columns = dim_of(state, 0), dim_of(state, 1)
@@ -199,7 +199,7 @@ def _steps(state: ndarray, n: int, drawn: int) -> ndarray:
 
 @kernel("_sobol_engine_draw")
 def _sobol_engine_draw(quasi, n, sobolstate, dimension, num_generated, dtype):
-    """The next n points in the unit cube, and the integers of the last of them."""
+    """The next n points in the unit cube, and the last of them as integers, from which the next call continues."""
     _long(sobolstate=sobolstate, quasi=quasi)
     if since("2.14"):
         _check_advance(quasi, n, sobolstate, dimension, num_generated)
@@ -212,7 +212,7 @@ def _sobol_engine_draw(quasi, n, sobolstate, dimension, num_generated, dtype):
 
 @kernel("_sobol_engine_ff_")
 def _sobol_engine_ff_(self, n, sobolstate, dimension, num_generated):
-    """Advance the integers of a point by n points."""
+    """Advance the integers of the last point by n points."""
     _long(sobolstate=sobolstate, quasi=self)
     if since("2.14"):
         _check_advance(self, n, sobolstate, dimension, num_generated)
@@ -220,7 +220,8 @@ def _sobol_engine_ff_(self, n, sobolstate, dimension, num_generated):
     dim_of(sobolstate, 0), dim_of(sobolstate, 1)
     if n <= 0 or dimension <= 0:
         return self
-    # In excess dimensions torch uses the first position; with too few coordinates it writes beyond them.
+    # If a tensor has too many dimensions, torch uses index 0 of the excess ones. If ``self`` has too few elements,
+    # torch writes beyond them.
     state = sobolstate[(..., *[0] * (sobolstate.ndim - 2))]
     moved = np.bitwise_xor.reduce(_steps(state, n, num_generated), 0)[: min(dimension, len(self))]
     point = self[(..., *[0] * (self.ndim - 1))][: len(moved)]
@@ -233,13 +234,13 @@ def _matrix(x: ndarray) -> None:
 
 
 def _check_rows(state: ndarray, count: int) -> None:
-    """Refuse more dimensions than the state has rows: torch would write beyond it."""
+    """Raise an error if the state has fewer rows than dimensions: torch would write beyond it."""
     check(count <= len(state), f"sobolstate has {len(state)} rows, and {count} dimensions need one each")
 
 
 @kernel("_sobol_engine_initialize_state_")
 def _sobol_engine_initialize_state_(self, dimension):
-    """Write the direction numbers of Joe and Kuo, as in SciPy, for at least one dimension; scale the other rows."""
+    """Write Joe and Kuo's direction numbers, as in SciPy, one row per dimension; scale further rows by powers of 2."""
     _long(sobolstate=self)
     if since("2.14"):
         check(1 <= dimension <= 21201, f"dimension must be between 1 and 21201, but got {dimension}", ValueError)
@@ -256,7 +257,7 @@ def _sobol_engine_initialize_state_(self, dimension):
 
 @kernel("_sobol_engine_scramble_")
 def _sobol_engine_scramble_(self, ltm, dimension):
-    """Each direction's bits times a lower triangular matrix of bits, with ones on the diagonal."""
+    """Multiply the bits of each direction number by a lower triangular matrix of bits with a unit diagonal."""
     _long(sobolstate=self)
     _matrix(self)
     wrap_dim(-2, ltm.ndim)

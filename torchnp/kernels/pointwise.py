@@ -19,24 +19,24 @@ from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.vector_tails import AVX512, vector_or_tail
 
 ndarray = np.ndarray
-FLOAT = ("int-to-default-float",)  # the difference of every float function of integers
+FLOAT = ("int-to-default-float",)  # the declared difference of float functions: integers give the default float dtype
 COPIES = el.INTS | el.UNSIGNED | el.FLOATS
 
 # ---------------------------------------------------------------- functions of floats
 
 
 def _log1p(z: ndarray) -> ndarray:
-    """Complex log1p that is precise for small numbers, as torch's; NumPy's is not."""
+    """Compute complex log1p precisely for small numbers, as torch does and NumPy does not."""
     x, y = z.real.astype(np.float64), z.imag.astype(np.float64)
     size = x * (2 + x) + y * y  # abs(1 + z) ** 2 - 1
     small = np.where(size == 0, x, np.log1p(size) / 2)
     out = np.empty_like(z)
     out.real = np.where(np.hypot(x, y) < 0.5, small, np.log(np.hypot(x / 2 + 0.5, y / 2)) + np.log(2))
     out.imag = np.arctan2(y, x + 1)
-    # torch divides by (1 + z) - 1 where that is not z: inf by inf.
+    # torch divides by (1 + z) - 1 if rounding made that differ from z; an infinite imaginary part gives inf / inf.
     rounded = (z.real + 1) - 1 != z.real
     lost = np.isinf(y) & np.isfinite(x) & rounded
-    # It divides by an imaginary part whose inverse is infinite, where nothing is left of the real part.
+    # If rounding removed the real part, torch divides by the imaginary part, whose inverse may be infinite.
     lost |= (z.real + 1 == 1) & (x != 0) & (y != 0) & np.isinf(1 / z.imag)
     out[np.isnan(x) | np.isnan(y) | lost] = complex(np.nan, np.nan)
     return out
@@ -63,14 +63,14 @@ for _names, _function in (
 
 
 def _early(x: ndarray, function: np.ufunc) -> ndarray:
-    """sinh or cosh as torch's vectors make them: half of exp, which overflows where twice their value does."""
+    """Compute sinh or cosh with the early overflow of torch's vector code, which halves twice the value."""
     out = np.asarray(function(x))
     np.multiply(out, number(2.0, out.dtype), out)
     return np.multiply(out, number(0.5, out.dtype), out)
 
 
 def _by_exp(x: ndarray, function: np.ufunc) -> ndarray:
-    """sinh or cosh; torch computes elements that fill no vector one by one, right to their own limit."""
+    """Compute sinh or cosh; torch's scalar code, for elements that fill no vector, does not overflow early."""
     if x.size < 2 * AVX512.elements(x.dtype):
         return np.asarray(function(x))
     return vector_or_tail(_early(x, function), function, x, loop=AVX512)
@@ -85,7 +85,7 @@ for _names, _function in (("sinh", np.sinh), ("cosh", np.cosh)):
 
 
 def _acos(z: ndarray) -> ndarray:
-    """Complex acos; for complex128 torch uses asin, which loses the sign of a zero imaginary part."""
+    """Compute complex acos; for complex128 torch uses asin, which loses the sign of a zero imaginary part."""
     return np.pi / 2 - np.arcsin(z) if z.dtype == dt.complex128 else np.arccos(z)
 
 
@@ -147,12 +147,12 @@ rows(
 
 
 def _sign(x: ndarray) -> ndarray:
-    """torch: (0 < x) - (x < 0), so that nan gives 0 and -0.0 gives 0.0."""
+    """Return (0 < x) - (x < 0) as torch does, so that nan gives 0 and -0.0 gives 0.0."""
     return np.subtract(x > 0, x < 0, dtype=np.int8).astype(x.dtype)
 
 
 def _sgn(z: ndarray) -> ndarray:
-    """Complex sign; torch's vectors divide both parts by the magnitude, its scalar code by a complex number."""
+    """Compute the complex sign; torch's vector code divides each part, its scalar code divides complex numbers."""
     size = np.abs(z)
     out = np.empty_like(z)
     out.real, out.imag = z.real / size, z.imag / size
@@ -160,17 +160,17 @@ def _sgn(z: ndarray) -> ndarray:
 
 
 def _sgn_alone(z: ndarray) -> ndarray:
-    size = np.hypot(z.real, z.imag)  # for complex64 np.abs is a unit in the last place off
+    size = np.hypot(z.real, z.imag)  # np.abs of complex64 may be off by one unit in the last place
     return np.where(size == 0, z.dtype.type(0), z / size.astype(z.dtype))
 
 
 def _negative(z: ndarray) -> ndarray:
-    """Complex negation; torch's vectors subtract from 0, which leaves no -0."""
+    """Negate complex numbers; torch's vector code subtracts from 0, which never gives -0."""
     return vector_or_tail(np.subtract(z.dtype.type(0), z), np.negative, z)
 
 
 def _angle(x: ndarray) -> ndarray:
-    """0 or pi by sign; -0.0 counts as positive and nan stays."""
+    """Return the angle of real numbers: pi if negative, 0 otherwise (also for -0.0), nan for nan."""
     out = np.asarray(np.multiply(x < 0, x.dtype.type(np.pi)))
     np.copyto(out, x, where=np.isnan(x))
     return out
@@ -229,7 +229,7 @@ el.unary(
 
 
 def _precheck_conj(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse real dtypes that torch has no code for: unlike the functional form, out= computes for real dtypes too."""
+    """Raise torch's error for dtypes that its kernel lacks: only ``out=`` runs the kernel for real dtypes, too."""
     dtype = bound["self"].dtype
     if dtype == outs[0].dtype and dtype not in el.NUMBERS | el.BOOL | el.ANY_COMPLEX:
         raise not_implemented("conj_cpu", dtype)
@@ -237,7 +237,7 @@ def _precheck_conj(bound: Bound, outs: list[ndarray]) -> None:
 
 @kernel("conj_physical", like=np.conjugate, differs=["conj-of-real"], writes=WriteSpec(out=_precheck_conj))
 def conj_physical(self: ndarray) -> ndarray:
-    """The conjugate; a real tensor is returned itself."""
+    """The complex conjugate; a real tensor is returned unchanged."""
     if not dt.is_complex(self.dtype):
         return self
     return dt.cast(np.conjugate(dt.cast(self, dt.opmath(self.dtype))), self.dtype)
@@ -269,7 +269,7 @@ logical_not = el.unary(
 
 @kernel("nan_to_num", like=np.nan_to_num, differs=["nan-to-num-fills"])
 def nan_to_num(self, nan=None, posinf=None, neginf=None):
-    """Replace nan by 0, the infinities by the largest finite numbers, or each by the number given."""
+    """The tensor with nan replaced by ``nan`` (or 0), infinities by ``posinf``, ``neginf`` (or the finite limits)."""
     dtype = self.dtype
     if not dt.is_inexact(dtype):
         return self.copy(order="K")

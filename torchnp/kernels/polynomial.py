@@ -1,7 +1,7 @@
 """Orthogonal polynomials of degree n at x, by torch's formulas: closed forms inside [-1, 1], recurrences elsewhere.
 
-A recurrence steps only the elements whose degree asks for it: unless all have one degree, they are sorted by it. At a
-single x, each degree is computed once.
+A recurrence advances only the elements that have not reached their degree; for that, elements of different degrees are
+sorted by degree. If x is a single number, each distinct degree is computed once.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from torchnp.kernels.numerics.cephes import in_double
 from torchnp.kernels.numerics.fma import fma
 
 ndarray = np.ndarray
-Polynomial = Callable[[ndarray, ndarray], ndarray]  # of many x, and of as many degrees or one
-Step = Callable[[int, ndarray, ndarray, ndarray], ndarray]  # of k, x, and the polynomials of degrees k - 1 and k
-_OFTEN = 32  # steps after which a recurrence whose elements are all nan may end
+Polynomial = Callable[[ndarray, ndarray], ndarray]  # (x, degrees) -> values, with one degree per x or one for all
+Step = Callable[[int, ndarray, ndarray, ndarray], ndarray]  # (k, x, polynomial k - 1, polynomial k) -> polynomial k + 1
+_OFTEN = 32  # steps between tests whether all elements are nan, which ends a recurrence
 
 
 def _recurrence(n: ndarray, x: ndarray, first: ndarray, step: Step) -> ndarray:
-    """The polynomials of degrees n at x; ``first`` is that of degree 1. A nan ends its own recurrence."""
+    """Return the polynomials of degrees n at x; ``first`` has the values of degree 1.
+
+    The recurrence ends early if all values are nan.
+    """
     top = int(n.max(initial=0))
     low = np.where(n < 1, (n == 0).astype(first.dtype), first)
     if top < 2:
@@ -32,7 +35,7 @@ def _recurrence(n: ndarray, x: ndarray, first: ndarray, step: Step) -> ndarray:
     if n.size > 1:
         order = np.argsort(n.astype(np.int16), kind="stable") if top < 1 << 15 else np.argsort(n)
         n, low = n[order], low[order]
-    begin = int(n.searchsorted(1, "right"))  # those before have their values
+    begin = int(n.searchsorted(1, "right"))  # the elements before it have their values
     x, q = x[order][begin:], first[order][begin:]
     p = np.ones_like(q)
     for k in range(1, top):
@@ -50,12 +53,12 @@ def _recurrence(n: ndarray, x: ndarray, first: ndarray, step: Step) -> ndarray:
 
 
 def _alternate(n: ndarray, value: ndarray) -> ndarray:
-    """``value`` for even degrees, ``-value`` for odd ones."""
+    """Return ``value`` for even degrees and ``-value`` for odd ones."""
     return np.where(n % 2 == 0, value, -value)
 
 
 def _waves(kind: str, y: ndarray, n: ndarray, at_end: ndarray) -> ndarray:
-    """A kind inside (-1, 1) by trigonometric functions; ``at_end`` where these end in 0 / 0."""
+    """Compute a kind of polynomial in (-1, 1) by trigonometric functions, or use ``at_end`` where these give 0 / 0."""
     one, half, degree = y.dtype.type(1), y.dtype.type(0.5), n.astype(y.dtype)
     angle = in_double(np.arccos, y)
     if kind == "t":
@@ -68,13 +71,16 @@ def _waves(kind: str, y: ndarray, n: ndarray, at_end: ndarray) -> ndarray:
 
 
 def _chebyshev(kind: str, x: ndarray, n: ndarray, limit: int, shifted: bool = False) -> ndarray:
-    """One of the four kinds at x, or at 2 x - 1; degrees above ``limit`` inside (-1, 1) use trigonometric functions."""
+    """Compute one of the four kinds of Chebyshev polynomials at x, or (``shifted``) at 2 x - 1.
+
+    Degrees above ``limit`` use trigonometric functions inside (-1, 1).
+    """
     y, one = x + x - 1 if shifted else x, x.dtype.type(1)
     degree = n.astype(y.dtype)
     ones, after, twice = np.ones_like(degree), degree + one, degree + degree + one
     at_one, edge = {"t": (ones, ones), "u": (after, after), "v": (ones, twice), "w": (twice, ones)}[kind]
     at_minus_one = _alternate(n, edge)
-    at_end = at_one if kind == "w" and not shifted else at_minus_one  # of the shifted w, torch's is not its limit
+    at_end = at_one if kind == "w" and not shifted else at_minus_one  # torch's value for the shifted w is not the limit
 
     def stepped(y: ndarray, n: ndarray) -> ndarray:
         double = y + y
@@ -83,7 +89,7 @@ def _chebyshev(kind: str, x: ndarray, n: ndarray, limit: int, shifted: bool = Fa
 
     if n.max(initial=0) <= limit:
         value = stepped(y, n)
-    else:  # outside [-1, 1] a recurrence of any degree soon ends in nan
+    else:  # outside [-1, 1] the recurrence of a high degree soon overflows to nan
         waves = (n > limit) & (np.abs(y) <= 1)
         some = lambda v, where: v[where] if v.size > 1 else v
         value = np.empty_like(y)
@@ -95,7 +101,7 @@ def _chebyshev(kind: str, x: ndarray, n: ndarray, limit: int, shifted: bool = Fa
 
 def _row(name: str, function: Polynomial) -> None:
     def run(x: ndarray, n: ndarray) -> ndarray:
-        """Compute in one dimension, with the degrees as integers; the result has the layout of a sum."""
+        """Compute on flat arrays with integer degrees; the result has the layout of ``x + n``."""
         out = np.asarray(np.add(x, n))
         x, n = np.asarray(x), np.asarray(n).astype(np.int64)
         if x.size == 1 < n.size:
@@ -125,7 +131,7 @@ _row("special_shifted_chebyshev_polynomial_w", partial(_chebyshev, "w", limit=4,
 
 
 def _hermite(scale: int) -> Polynomial:
-    """The physicists' (2) or the probabilists' (1) polynomials; torch gives nan above a degree."""
+    """Return the physicists' (scale 2) or probabilists' (1) Hermite polynomials; nan above torch's highest degree."""
 
     def function(x: ndarray, n: ndarray) -> ndarray:
         real, y = x.dtype.type, x * x.dtype.type(scale)
@@ -158,7 +164,7 @@ def _legendre_p(x: ndarray, n: ndarray) -> ndarray:
 
 
 def _first_only(n: ndarray, known: ndarray) -> ndarray:
-    """The degrees, those of ``known`` elements at most 1: a high one would take many steps."""
+    """Return the degrees, at most 1 for ``known`` elements: a high degree would take many steps."""
     return n if n.size == 1 and n.max() < _OFTEN else np.where(known, np.minimum(n, 1), n)
 
 

@@ -26,7 +26,7 @@ ndarray = np.ndarray
 
 
 class PoolWindows(NamedTuple):
-    """Where the windows of a pool lie; one number for each pooled dimension."""
+    """Geometry of a pool's windows; each field has one number per pooled dimension."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -52,12 +52,12 @@ def _expand(value: Ints, n: int, name: str, what: str, words: str) -> tuple[int,
 
 
 def is_omitted(stride: Ints) -> bool:
-    """Return whether the stride is an empty list, which stands for the size of the window."""
+    """Return whether the stride is an empty list, which stands for the kernel size."""
     return not isinstance(stride, (int, np.integer)) and len(stride) == 0
 
 
 def check_lengths(n: int, name: str, kernel: Ints, stride: Ints, padding: Ints) -> list[tuple[int, ...]]:
-    """Expand kernel, stride and padding to a number for each dimension."""
+    """Return kernel, stride and padding, each expanded to one number per dimension."""
     either = "must be" if name == "avg_pool3d" else "must either be"
     early = name == "avg_pool2d" and not since("2.13")
     size = _expand(kernel, n, name, "kernel_size", either)
@@ -79,7 +79,7 @@ def windows(
     last_first: bool = False,
     backward: bool = False,
 ) -> PoolWindows:
-    """Return the windows of a pool, after all checks that torch makes before it computes."""
+    """Return the windows of a pool; first make all checks that torch makes before it computes."""
     kernel, stride, padding = check_lengths(n, name, kernel, stride, padding)
     dilation = _expand(dilation, n, name, "dilation", "must be either")
     check_ndim(x, n, name)
@@ -105,7 +105,7 @@ def windows(
         channels = x.shape[-n - 1]
         given, found = ("x".join(map(str, (channels, *s))) for s in (sizes, out))
         raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({found}). Output size is too small")
-    # Taps beyond the padding would find nothing.
+    # Taps (positions in a window) beyond the padded input would read nothing.
     reach = (
         (k, max(-(-(s + 2 * p) // d), -(-p // d) + 1))
         for k, s, p, d in zip(kernel, sizes, padding, dilation, strict=True)
@@ -120,7 +120,7 @@ def check_ndim(x: ndarray, n: int, name: str) -> None:
         return check(not unread, "Unsupported memory format. Supports only ChannelsLast3d, Contiguous")
     if name == "avg_pool2d":
         dim_of(x, -3)
-        return None  # with more dimensions torch checks the windows first
+        return None  # with more than 4 dimensions, torch checks the windows first
     raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
 
 
@@ -138,7 +138,7 @@ def _empty_input(x: ndarray, n: int, name: str) -> RuntimeError:
 
 
 def _wide_padding(n: int, kernel: tuple[int, ...], padding: tuple[int, ...]) -> RuntimeError:
-    """Return torch's error for wide padding; torch compares it with the kernel even if that is dilated."""
+    """Return torch's error for padding above half the kernel size; torch ignores the dilation here."""
     words = "pad should be smaller than or equal to half of kernel size, but got "
     if n == 2:
         return RuntimeError(f"{words}padW = {padding[1]}, padH = {padding[0]}, kW = {kernel[1]}, kH = {kernel[0]}")
@@ -155,20 +155,23 @@ def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding
     check(padding <= int(spread / 2), f"pad should be at most half of effective kernel size, {found}")
     out = (size + 2 * padding - spread + (stride - 1 if ceil_mode else 0)) // stride + 1
     if ceil_mode and (out - 1) * stride >= size + padding:
-        out -= 1  # the last window starts inside the array or its left padding
+        out -= 1  # the last window must start inside the array or its left padding
     return out
 
 
 @functools.lru_cache(maxsize=256)
 def places(w: PoolWindows) -> tuple[tuple[int, ...], list[tuple]]:
-    """Return how much to pad after each dimension, and where each tap of every window lies in the padded array."""
+    """Return the padding at the end of each dimension, and for each tap the index that reads it from the padded array.
+
+    A tap is a position in a window.
+    """
     along = zip(w.out, w.stride, w.dilation, w.kernel, w.sizes, w.padding, strict=True)
     after = tuple(max((o - 1) * s + d * (k - 1) + 1 - size - p, 0) for o, s, d, k, size, p in along)
     return after, [(..., *tap_slices(tap, w.out, w.stride, w.dilation)) for tap in taps(w.kernel)]
 
 
 def padded(x: ndarray, w: PoolWindows, value: float) -> ndarray:
-    """The array padded so that every window lies in it."""
+    """Pad the array so that every window lies in it."""
     after = places(w)[0]
     return pad(x, w.padding, after, value) if any(w.padding + after) else x
 
@@ -176,7 +179,7 @@ def padded(x: ndarray, w: PoolWindows, value: float) -> ndarray:
 def result(y: ndarray, x: ndarray, n: int, volumes: bool = False) -> ndarray:
     """Put a pool's result in its input's memory format: images always, volumes only with ``volumes``.
 
-    torch keeps the memory format of an unbatched volume, not of an image.
+    torch keeps the memory format of unbatched volumes, but not of unbatched images.
     """
     if x.ndim == n + 2:
         return in_format(y, (n == 2 or volumes) and is_channels_last(x))
@@ -187,9 +190,9 @@ def result(y: ndarray, x: ndarray, n: int, volumes: bool = False) -> ndarray:
 
 
 def max_pool(x: ndarray, w: PoolWindows, indices: bool = True) -> tuple[ndarray, Any]:
-    """Return the maximum of each window and its position in the unpadded, flattened plane.
+    """Return the maximum of each window and its index in the unpadded, flattened plane.
 
-    Of equal maxima the first counts, of NaNs the last; if all are -inf, the first element.
+    The index is that of the first of equal maxima, of the last NaN, or of the first element if all are -inf.
     """
     p = padded(x, w, -np.inf if dt.is_floating(x.dtype) else int(np.iinfo(x.dtype).min))
     views = [p[place] for place in places(w)[1]]
@@ -203,9 +206,9 @@ def max_pool(x: ndarray, w: PoolWindows, indices: bool = True) -> tuple[ndarray,
     chosen = np.empty_like(best, first.dtype)
     chosen[...] = first
     for i, view in enumerate(views[1:], 1):
-        here = np.empty_like(best)  # contiguous: three passes over a strided view cost more than the copy
+        here = np.empty_like(best)  # contiguous, because three passes over a strided view cost more than the copy
         here[...] = view
-        # By arithmetic, because masked assignment takes a branch for each element.
+        # This does chosen[here > best] = i; masked assignment would be slower, because it branches for each element.
         chosen += (first.dtype.type(i) - chosen) * (here > best).view(np.uint8)
         keep_larger(best, here, out=best)
     if dt.is_floating(x.dtype):
@@ -221,16 +224,16 @@ def _has_minus_zero(x: ndarray) -> bool:
 
 
 def _keep_larger(best: ndarray, here: ndarray, out: ndarray) -> None:
-    """Maximum that keeps the first of two zeros: NumPy's choice depends on how it walks memory."""
+    """Write the maximum, or the first of two zeros: for 0 and -0, np.maximum's choice depends on the memory layout."""
     np.copyto(out, here, where=(here > best) | np.isnan(here))
 
 
-_IN_BYTE: Threshold = 256  # taps of a window whose number fits in a byte
+_IN_BYTE: Threshold = 256  # taps per window; below this, a tap's number fits in a byte
 
 
 @functools.lru_cache(maxsize=256)
 def _positions(w: PoolWindows) -> tuple[ndarray, ndarray, ndarray]:
-    """The first tap of each window that lies inside, each tap's distance from tap 0, and tap 0's position."""
+    """Return each window's first tap inside the array, each tap's distance from tap 0, and tap 0's flat position."""
     steps = [math.prod(w.sizes[i + 1 :]) for i in range(len(w.sizes))]
     first = base = np.zeros((), np.int64)
     offsets = np.zeros((), np.int64)
@@ -245,7 +248,7 @@ def _positions(w: PoolWindows) -> tuple[ndarray, ndarray, ndarray]:
 
 
 def max_pool_of(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
-    """`max_pool` of images or volumes, with the arguments of the ops."""
+    """Check the arguments of the ops and compute `max_pool` of images or volumes."""
     w = windows(x, n, f"max_pool{n}d", *window)
     require(code_for(f"max_pool{n}d", x, x.ndim == 4 and n == 3), x.dtype, dt.INTS + dt.FLOATS)
     last = x.dtype.kind in "iu" and math.prod(w.sizes) >= 1 << 8 * x.itemsize - 1
@@ -258,10 +261,9 @@ def max_pool_of(x: ndarray, *window: Any, n: int) -> tuple[ndarray, ndarray]:
 
 
 def _without_depth(indices: ndarray, best: ndarray, w: PoolWindows, lanes: int) -> ndarray:
-    """Correct the indices of channels-last volumes.
+    """Correct the index of each window of a channels-last volume whose maximum is the lowest value of the dtype.
 
-    In the channels that fill no whole vector, if a window's maximum is the lowest value, torch's index lies in the
-    first plane of the volume.
+    In channels that fill no whole SIMD vector, torch's index of such a window lies in the first plane of the volume.
     """
     lowest = -np.inf if dt.is_floating(best.dtype) else np.iinfo(best.dtype).min
     start = np.arange(w.out[0]) * w.stride[0] - w.padding[0]
@@ -310,14 +312,14 @@ def _single(value: Ints, words: str) -> int:
 
 
 def one_int(value: Ints, name: str, argument: str) -> int:
-    """The number of an ``int[1]`` argument."""
+    """Return the number in an ``int[1]`` argument, or raise torch's error."""
     given = _numbers(value)
     check(len(given) == 1, f"{name}() argument '{argument}' should contain one int (got {len(given)})")
     return given[0]
 
 
 def check_sequence(x: ndarray, name: str) -> None:
-    """Refuse inputs that are not sequences with channels."""
+    """Raise torch's error unless the input has shape (C, L) or (N, C, L)."""
     words = f"Expected 2 to 3 dimensions, but got {x.ndim}-dimensional tensor for argument #1 'self'"
     check(x.ndim in (2, 3), f"{words} (while checking arguments for {name})")
 
@@ -340,12 +342,12 @@ def max_pool1d_with_indices(self, kernel_size, stride=(), padding=(0,), dilation
 
 # ---------------------------------------------------------------- average
 
-_WHOLE: Threshold = 1 << 17  # elements of whole planes that are averaged at once
+_WHOLE: Threshold = 1 << 17  # elements of the planes that are averaged at once
 
 
 @functools.lru_cache(maxsize=256)
 def divisors(w: PoolWindows, count_include_pad: bool, divisor_override: int | None) -> ndarray | int:
-    """How many elements each window counts."""
+    """Return the divisor of each window's sum; one number if all are equal."""
     check(divisor_override != 0, "divisor must be not zero")
     if divisor_override is not None:
         return divisor_override
@@ -360,7 +362,7 @@ def divisors(w: PoolWindows, count_include_pad: bool, divisor_override: int | No
 
 
 def divide(x: ndarray, by: ndarray | int) -> ndarray:
-    """Divide as C does: integers toward zero."""
+    """Divide as C does: quotients of integers round toward zero."""
     if dt.is_integral(x.dtype):
         quotient, rest = np.divmod(x, np.asarray(by, x.dtype))
         return quotient + ((rest != 0) & ((x < 0) != (np.asarray(by) < 0))).astype(x.dtype)
@@ -369,7 +371,7 @@ def divide(x: ndarray, by: ndarray | int) -> ndarray:
 
 def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override=None, *, n):
     name = f"avg_pool{n}d"
-    if divisor_override == 0:  # torch checks this once all lengths are right
+    if divisor_override == 0:  # torch checks this after the lengths of the arguments
         check_lengths(n, name, kernel, stride, padding)
         if n == 3:
             check_ndim(x, n, name)
@@ -381,14 +383,14 @@ def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_
     lead = 1 if last else x.ndim - n
     for block in row_major_blocks(x.shape[:lead], 1, max(_WHOLE // max(math.prod(x.shape[lead:]), 1), 1)):
         total = _window_sums(dt.cast(x[block], dt.opmath(x.dtype)), w, n)
-        # torch's sums start at 0, so that windows of -0 give 0; unless channels-last, it also adds the quotients to 0.
+        # torch adds the elements to 0, so a window of -0 gives 0. If not channels-last, it also adds the quotient to 0.
         zero = total.dtype.type(0)
         mean[block] = dt.cast(divide(total + zero, by) if last else divide(total, by) + zero, x.dtype)
     return result(mean, x, n)
 
 
 def _window_sums(x: ndarray, w: PoolWindows, n: int) -> ndarray:
-    """Sums over windows, one dimension after the other: the sum of sums costs fewer additions."""
+    """Sum over windows, one dimension after the other, which needs fewer additions than window by window."""
     total = padded(x, w, 0)
     for d in range(n):
         axis = total.ndim - n + d
@@ -401,7 +403,7 @@ def _window_sums(x: ndarray, w: PoolWindows, n: int) -> ndarray:
 
 
 def check_average(x: ndarray, n: int, suffix: str) -> None:
-    """Refuse dtypes that torch's average pools have no code for."""
+    """Raise torch's error for dtypes that its average pools do not support."""
     accepted = (dt.int64, *dt.FLOATS) if n == 2 else (dt.int64, dt.float32, dt.float64)
     name = f"avg_pool{n}d{suffix}"
     require(f"{name}_out_frame" if n == 3 else code_for(name, x), x.dtype, accepted)
@@ -445,7 +447,7 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
     values, out = x.reshape(within.shape), np.zeros(planes * max(plane, 0), x.dtype)
     for lines, part in row_major_blocks(within.shape, 1, STRIP):
         flat = within[lines, part]
-        wrong = flat.view(np.uint64) >= max(plane, 0)  # negative ones too
+        wrong = flat.view(np.uint64) >= max(plane, 0)  # as unsigned numbers, negative indices are too large, too
         if wrong.any():
             size = "x".join(map(str, output_size))
             raise RuntimeError(f"Found an invalid max index: {flat[wrong][0]} (output volumes are of size {size})")
@@ -455,10 +457,10 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
 
 
 def _precheck_zeroed(bound: Bound, outs: list[ndarray]) -> None:
-    """For images, refuse an out that overlaps itself: torch first fills it with zeros."""
+    """For images, refuse an ``out=`` that overlaps itself, as torch does when it first fills it with zeros."""
     if len(bound["output_size"]) == 2:
         check_target(outs[0])
 
 
-_DOC = "Zeros with each value at its index, as returned by max pooling."
+_DOC = "Zeros, with each value written at its index, as returned by max pooling."
 rows("max_unpool2d max_unpool3d", _unpool, _DOC, writes=WriteSpec(out=_precheck_zeroed))

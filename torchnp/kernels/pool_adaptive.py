@@ -1,4 +1,4 @@
-"""Adaptive pooling, by the size of the result; bins may be uneven and overlap."""
+"""Adaptive pooling: the size of the result is given, and windows (bins) may differ in size and overlap."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ndarray = np.ndarray
 
 @functools.lru_cache(maxsize=256)
 def bins(size: int, out: int) -> tuple[ndarray, ndarray]:
-    """First element and length of each bin along one dimension."""
+    """Return the first element and the length of each bin along one dimension."""
     i = np.arange(out)
     start = i * size // max(out, 1)
     return start, -(-(i + 1) * size // max(out, 1)) - start
@@ -46,14 +46,14 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
     if x.ndim not in (n + 1, n + 2):
         colon = "" if average else ":"
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}")
-    # torch takes the first dimension for the batch, and does not check the channels for averages over images
+    # torch takes the first dimension for the batch; for averages over images, it does not check the channels, either.
     check_filled(x, f"{name}(): Expected input", "input has sizes ", x.ndim - n if average and n == 2 else 1)
     check(len(output_size) == n, f"{name}(): internal error: output_size.size() must be {n}")
     shape = (*x.shape[:-n], *output_size)
     negative = next((n for n in output_size if n < 0), 0)
     if negative and (n == 2 or not average or 0 not in shape):
         raise RuntimeError("numel: integer multiplication overflow") if average else negative_size(negative, shape)
-    if n != 2 or 0 not in shape or not average:  # torch does not dispatch image averages with an empty result
+    if n != 2 or 0 not in shape or not average:  # torch dispatches no image average with an empty result
         require(code_for(name, x) if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
 
 
@@ -63,22 +63,22 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
 def _adaptive_avg(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
     check_bins(x, n, output_size, f"adaptive_avg_pool{n}d")
     if x.shape[-n:] == tuple(output_size):
-        return result(x + x.dtype.type(0), x, n)  # sums start at 0, which leaves no -0
-    wide = dt.opmath(x.dtype) if n == 2 else x.dtype  # for volumes each sum is rounded
+        return result(x + x.dtype.type(0), x, n)  # torch's sums start at 0, which turns -0 into 0
+    wide = dt.opmath(x.dtype) if n == 2 else x.dtype  # for volumes torch rounds each partial sum
     if x.ndim < n + 2 or 0 in (*x.shape, *output_size) or not is_channels_last(x):
         return result(_bin_means(x, x.ndim - n, output_size, wide), x, n)
     return result(np.moveaxis(_bin_means(np.moveaxis(x, 1, -1), 1, output_size, wide), -1, 1), x, n)
 
 
-_STRIP: Threshold = 1 << 15  # elements, or sums of bins, at once
-_WIDE: Threshold = 1 << 6  # sums that are added side by side at least
+_STRIP: Threshold = 1 << 15  # elements or sums of bins that are processed at once
+_WIDE: Threshold = 1 << 6  # least number of sums that are computed side by side
 _SIDE_BY_SIDE: Threshold = (
-    8  # sums, from which NumPy adds rows of them faster than a sum's elements one after the other
+    8  # sums; from this many on, np.add.reduce over rows of sums is faster than np.add.accumulate
 )
 
 
 def _bin_means(x: ndarray, axis: int, output_size: Ints, wide: np.dtype) -> ndarray:
-    """Means of bins from an axis on: elements are added in the order of the image, as torch adds them."""
+    """Return the means of bins along the dimensions from ``axis`` on, adding elements in torch's order."""
     n = len(output_size)
     before, sizes, after = x.shape[:axis], x.shape[axis : axis + n], x.shape[axis + n :]
     mean = np.empty((*before, *output_size, *after), x.dtype)
@@ -92,7 +92,7 @@ def _bin_means(x: ndarray, axis: int, output_size: Ints, wide: np.dtype) -> ndar
         before, 1, max(_STRIP // (math.prod((*sizes, *after)) if equal else sums), _WIDE // sums, 1)
     ):
         total = np.zeros(mean[block].shape, wide)
-        if equal:  # bins are dimensions of their own
+        if equal:  # split each dimension in two: bins, and elements of a bin
             split = (m for s, o in zip(sizes, output_size, strict=True) for m in (o, s // o))
             parted = x[block].reshape(*total.shape[:axis], *split, *after)
             _add_windows(total, np.moveaxis(parted, range(axis + 1, axis + 2 * n, 2), range(n)), n)
@@ -111,7 +111,7 @@ def _bin_means(x: ndarray, axis: int, output_size: Ints, wide: np.dtype) -> ndar
 
 
 def _add_windows(total: ndarray, window: ndarray, n: int) -> None:
-    """Add the elements of windows, which lie along the first n dimensions, to ``total``, one after the other."""
+    """Add the elements of each window, which lie along the first n dimensions, to ``total``, one after the other."""
     for block in row_major_blocks(window.shape[:n], 1, max(_STRIP // total.size, 1)):
         part = window[block]
         room = np.empty((1 + math.prod(part.shape[:n]), *total.shape), total.dtype)
@@ -121,7 +121,7 @@ def _add_windows(total: ndarray, window: ndarray, n: int) -> None:
 
 
 def _add_bins(total: ndarray, x: ndarray, axis: int, along: Sequence[tuple[ndarray, ndarray]]) -> None:
-    """Add the elements of bins to ``total``, one of each at a time: by the first dimension, within it by the next."""
+    """Add one element of each bin at a time to ``total``, in the bins' row-major order."""
     (start, length), *rest = along
     for i in range(length.max(initial=0)):
         reach = np.flatnonzero(length > i)
@@ -148,7 +148,7 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
         words = f"adaptive_avg_pool{n}d: elements of output_size must be greater than or equal to 0 but received"
         raise RuntimeError(f"{words} {{{got}}}")
     if tuple(output_size) == (1,) * n and stride_rules.WRITTEN.target is None:
-        # torch calls mean, which accepts complex numbers and other ranks too; but not to write into an out.
+        # Without ``out=``, torch calls mean here, which also accepts complex numbers and other ranks.
         mean = mean_dim(x, range(-1, -n - 1, -1), True)
         as_it_was = stride_rules.suggested(*stride_rules.layout_of(x))
         return stride_rules.place(mean, stride_rules.in_format(mean.shape, as_it_was))
@@ -157,7 +157,7 @@ def _or_mean(x: ndarray, output_size: Ints, *, n: int) -> ndarray:
 
 
 def _precheck_out(bound: Bound, outs: list[ndarray], *, n: int) -> None:
-    """Check as the pool itself does: with an out, torch does not call mean."""
+    """Make the checks of the pool itself, because with ``out=`` torch does not call mean."""
     if outs[0].dtype == bound["self"].dtype:
         check_bins(bound["self"], n, bound["output_size"], f"adaptive_avg_pool{n}d")
 
@@ -196,7 +196,7 @@ def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, nd
 
 
 def _maxima_of_few_bins(x: ndarray, starts: Sequence[ndarray], lengths: Sequence[ndarray]) -> tuple[ndarray, ndarray]:
-    """`_maxima`, bin by bin: faster if there are fewer bins than elements in one."""
+    """Compute `_maxima` bin by bin, which is faster if there are fewer bins than elements in a bin."""
     n, out = len(starts), [len(start) for start in starts]
     best = np.empty((*x.shape[:-n], *out), x.dtype)
     indices = np.empty(best.shape, np.int64)
@@ -216,9 +216,11 @@ def _maxima_of_few_bins(x: ndarray, starts: Sequence[ndarray], lengths: Sequence
 
 
 def _maxima(x: ndarray, starts: Sequence[ndarray], lengths: Sequence[Any]) -> tuple[ndarray, ndarray]:
-    """The first maximum or last NaN of each bin, in the bin's order, and its flat position in the plane.
+    """Return the first maximum or the last NaN of each bin, in the bin's order, and its flat index in the plane.
 
-    First elements and lengths are given for each dimension: for all channels, or per channel as (N, C, out).
+    For each pooled dimension, ``starts`` has the first index of each bin and ``lengths`` its size. Both have shape
+    (out,)
+    if all channels have the same bins, else (N, C, out); a length may be one number for all bins.
     """
     n, out = len(starts), [start.shape[-1] for start in starts]
     sizes = x.shape[-n:]
@@ -226,7 +228,7 @@ def _maxima(x: ndarray, starts: Sequence[ndarray], lengths: Sequence[Any]) -> tu
     best = np.full((*x.shape[:-n], *out), -np.inf, x.dtype)
     indices = np.empty(best.shape, np.int64)
     widths = [np.max(length, initial=0) for length in lengths]
-    if 0 in widths:  # windows are empty: torch's index stays where they begin
+    if 0 in widths:  # torch's index of an empty window is its start
         indices[...] = sum(
             s.reshape(*s.shape[:-1], *[1] * d, out[d], *[1] * (n - 1 - d)) * math.prod(sizes[d + 1 :])
             for d, s in enumerate(starts)
@@ -265,7 +267,7 @@ def adaptive_max_pool1d(self: ndarray, output_size: Ints) -> tuple[ndarray, ndar
 
 
 def _starts(samples: ndarray, size: int, out: int, window: int) -> ndarray:
-    """First elements of the windows along one dimension, (N, C, out), in the arithmetic of the samples' dtype."""
+    """Return the first index of each window along one dimension, (N, C, out), computed in the samples' dtype."""
     place = np.zeros((*samples.shape, out), np.int64)
     if out > 1:
         one = samples.dtype.type
@@ -292,7 +294,7 @@ def _check_fractional(x: ndarray, kernel_size: Ints, output_size: Ints, samples:
     check_filled(x, f"{where}: Expected input", "got", end=".")
     names = ("time", "height", "width")[3 - n :]
     sizes = list(zip(names, x.shape[-n:], output_size, kernel_size, strict=True))
-    for label, size, out, window in (sizes[0], *sizes[:0:-1]):  # of three, the width comes before the height
+    for label, size, out, window in (sizes[0], *sizes[:0:-1]):  # the width comes before the height
         # In three dimensions torch requires one more element, and room for the window itself.
         fits = out + window - 1 <= size if n == 2 else out + window - 1 < size and window <= size
         check(fits, f"{where}: pool {label} {window} too large relative to input {label} {size}")

@@ -28,7 +28,7 @@ REAL = el.INTS | el.FLOATS
 
 
 def _int_power(a: ndarray, b: ndarray) -> ndarray:
-    """Negative powers of 1 and -1 are exact; of everything else they truncate to 0."""
+    """Compute integer powers; negative powers are exact for 1 and -1, and truncate to 0 for other bases."""
     if b.dtype.kind == "u" or not np.any(b < 0):
         return np.power(a, b)
     value = np.power(a, np.maximum(b, 0))
@@ -37,7 +37,10 @@ def _int_power(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _real_power(a: ndarray, b: ndarray) -> ndarray:
-    """Power as in C: where a whole row has exponent 0.5 NumPy takes the square root, nan for -inf and -0 for -0."""
+    """Compute C's power.
+
+    If all exponents of an inner loop are 0.5, NumPy takes the square root instead, which is nan for -inf and -0 for -0.
+    """
     value, root = _quick_power(a, b) if max(a.size, b.size) > _FEW else np.power(a, b), b == 0.5
     return np.where(root & ((a == 0) | np.isinf(a)), np.abs(a), value) if np.any(root) else value
 
@@ -46,7 +49,7 @@ _FEW: Threshold = 1 << 8  # elements
 
 
 def _quick_power(a: ndarray, b: ndarray) -> ndarray:
-    """np.power of the absolute value, with the sign put on after it: of a negative base it takes 70 times as long."""
+    """Compute np.power of the absolute value, then set the sign: for negative bases np.power takes 70 times as long."""
     value, half = np.power(np.abs(a), b), b * b.dtype.type(0.5)
     whole = np.trunc(b) == b
     np.copyto(value, np.copysign(value, a), where=whole & (np.trunc(half) != half))
@@ -55,14 +58,17 @@ def _quick_power(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _complex_power(a: ndarray, b: ndarray) -> ndarray:
-    """Power by the logarithm, as in C: NumPy multiplies for small integers, and has rules for a base of 0."""
+    """Compute complex powers by the logarithm, as C does.
+
+    NumPy multiplies for small integer exponents, and has rules of its own for a base of 0.
+    """
     value = np.power(a, b)
     apart = (a == 0) | ((b.imag == 0) & (np.abs(b.real) < 100) & (np.trunc(b.real) == b.real))
     return np.where(apart, np.exp(_c_product(b, np.log(a))), value) if np.any(apart) else value
 
 
 def _c_product(a: ndarray, b: ndarray) -> ndarray:
-    """Complex product as in C, which keeps the infinity of a factor where both parts would be nan."""
+    """Multiply complex numbers as C does: if both parts would be nan, an infinite factor gives an infinite product."""
     out = np.asarray(a * b)
     lost = np.isnan(out.real) & np.isnan(out.imag)
     infinite = [np.isinf(x.real) | np.isinf(x.imag) for x in (a, b)]
@@ -76,7 +82,7 @@ def _c_product(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _boxed(x: ndarray, infinite: ndarray) -> list[ndarray]:
-    """The parts of a factor with their signs; nan becomes 0. An infinite factor keeps 1 for an infinity, else 0."""
+    """Return a factor's parts with nan as 0; in infinite factors, infinity as 1 and all else as 0. Signs are kept."""
     kept = [np.where(np.isnan(part), np.copysign(0, part), part) for part in (x.real, x.imag)]
     return [np.where(infinite, np.copysign(np.isinf(part), part), part) for part in kept]
 
@@ -103,7 +109,7 @@ _SHORT_CUTS = {0.5: "sqrt_vml_cpu", -0.5: "rsqrt_cpu", -1: "reciprocal_cpu"}
 
 @kernel("pow.Tensor_Scalar", like=np.power, differs=[*_PROMOTION, *_POWERS, "half-power-is-sqrt"])
 def pow_scalar(self: Any, exponent: Any) -> ndarray:
-    """``self`` to the power of a number; small powers multiply, and halves take a square root."""
+    """``self`` to the power of a number; exponents 2 and 3 multiply, 0.5 and -0.5 take a square root."""
     if self.dtype in el.WIDE and (type(exponent) is int or type(exponent) is float) and exponent in _BY_EXPONENT:
         return el.finish(_BY_EXPONENT[exponent](self), self.dtype)
     if isinstance(exponent, int) and not dt.is_inexact(self.dtype):
@@ -114,15 +120,16 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
     if exponent == 1:
         return np.array(dt.cast(self, common), order="K")
     small = _BY_EXPONENT.get(exponent)
-    # torch has no short cuts for float16, and takes those for bfloat16 with a rounding at each step.
+    # torch has no short cuts for float16; its short cuts for bfloat16 round at each step.
     if small is None or common in (dt.float16, *el.FLOAT8) or not (dt.is_inexact(common) or exponent in (2, 3)):
         require("pow", common, REAL | el.COMPLEX)
         # torch converts an exponent to float and double without checking its range.
         convert = number if common in el.WIDE or dt.is_complex(common) else scalar
-        base = dt.cast(self, common) if self.dtype in dt.BARE_UNSIGNED else self  # these do not promote with tensors
+        base = dt.cast(self, common) if self.dtype in dt.BARE_UNSIGNED else self  # bare unsigned dtypes do not promote
         rounded = float(number(exponent, common)) if common == dt.float32 else 0.5
         if rounded.is_integer() and rounded != exponent:
-            # torch rounds the exponent to float in its vectors only; beside them it is then not an integer.
+            # torch's vector code rounds the exponent to float, here to an integer; its scalar code uses the exact
+            # exponent.
             base = dt.cast(base, common)
             alone = lambda x: el.finish(np.power(dt.cast(x, dt.float64), float(exponent)), common)
             return vector_or_tail(_POWER(base, convert(exponent, common)), alone, base, loop=AVX512)
@@ -132,7 +139,7 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
 
 
 def _filled(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
-    """For a base of 1, fill the out with ones, whatever its dtype, as torch does."""
+    """If the base is 1, fill ``out=`` with ones, whatever its dtype, as torch does."""
     if not _is_one(bound["self"]):
         return ()
     return store(outs[0], np.ones(bound["exponent"].shape, dt.bool_))
@@ -159,7 +166,7 @@ def _double_of(*given: Any) -> np.dtype:
 
 
 def _precheck_double(bound: Bound, targets: list[ndarray], *, what: str) -> None:
-    """Check the dtype, which torch does before sizes and memory."""
+    """Check the dtype of the target, which torch does before it checks sizes and memory."""
     wanted, found = (dt.scalar_name(d) for d in (_double_of(bound["self"], bound["exponent"]), targets[0].dtype))
     check(found == wanted, f"the {what} has dtype {found} but the operation's result requires dtype {wanted}")
 
@@ -193,7 +200,10 @@ _FLOAT = ["three-tier-promotion", "int-to-default-float"]
 
 
 def complex_logaddexp(a: ndarray, b: ndarray) -> ndarray:
-    """Complex logaddexp around the operand of larger real part, against overflow; nan in any part is nan in both."""
+    """Compute complex logaddexp relative to the operand with the larger real part, so that exp does not overflow.
+
+    If any part of an operand is nan, both parts of the result are.
+    """
     first = a.real >= b.real
     high, low = np.where(first, a, b), np.where(first, b, a)
     value = high + np.log1p(np.exp(low - high))
@@ -217,10 +227,10 @@ _of_floats(
     differs=_OF_LOGADDEXP,
 )
 _of_floats("logaddexp2", np.logaddexp2, cpu="logaddexp2_cpu")
-# Of two equal zeros C returns the second; NumPy's loop for halves returns the first.
+# For equal arguments, also 0 and -0, C's nextafter returns the second; NumPy's float16 loop returns the first.
 _nextafter = lambda a, b: np.where(a == b, b, np.nextafter(a, b))
 _of_floats("nextafter", _nextafter, like=np.nextafter, cpu="nextafter_cpu", compute=el.same, writes=NO_VECTORS)
-# nan counts as not positive.
+# nan gives 0, because it is not positive.
 _step = lambda x, values: np.where(x == 0, values, (x > 0).astype(x.dtype))
 _heaviside_row = el.binary("", _step, cpu="heaviside_cpu", takes=el.BOOL | REAL)
 
@@ -231,7 +241,7 @@ def _check_real(*tensors: ndarray) -> None:
 
 
 def _precheck_step(bound: Bound, targets: list[ndarray]) -> None:
-    """For dtypes without code, check the target's memory and the values' shape first, as torch does in place."""
+    """For unsupported dtypes, check the target's memory and the shape of ``values`` first, as torch does in place."""
     x, values = bound["self"], bound["values"]
     if x.dtype == values.dtype and not dt.is_complex(x.dtype) and x.dtype not in el.BOOL | REAL:
         check_target(targets[0])
@@ -259,7 +269,7 @@ def heaviside(self: ndarray, values: ndarray) -> ndarray:
 def _precheck_ldexp(bound: Bound, targets: list[ndarray]) -> None:
     d = bound["self"].dtype
     check(dt.is_inexact(d), f"ldexp can't be cast to the desired output type {dt.scalar_name(d)}")
-    if dt.is_floating(d) and not dt.is_inexact(bound["other"].dtype):  # else torch computes a power first
+    if dt.is_floating(d) and not dt.is_inexact(bound["other"].dtype):  # for other dtypes, torch computes a power first
         check_target(targets[0])
         check_fits(bound["other"], targets[0])
 
@@ -276,12 +286,12 @@ def _precheck_inexact(bound: Bound, outs: list[ndarray]) -> None:
 
 
 def _is_wide(x: ndarray) -> bool:
-    """Return whether `ldexp` takes powers of a 2 in the dtype of ``x``, not of a number."""
+    """Return whether `ldexp` raises a 2 in the dtype of ``x`` to the power, instead of the Python number 2.0."""
     return dt.is_inexact(x.dtype) and x.dtype != dt.float32
 
 
-# In place, torch computes the power of 2 before it checks the target.
-# The power has memory of its own: `other` is free.
+# In place, torch computes the power of 2 before it checks the target. The power is a new tensor, so `other` may overlap
+# the target.
 _LDEXP = WriteSpec(inplace=_precheck_ldexp, out=_precheck_inexact, dtype_before_target=True, free=("other",))
 
 
@@ -292,14 +302,14 @@ _LDEXP = WriteSpec(inplace=_precheck_ldexp, out=_precheck_inexact, dtype_before_
     writes=_LDEXP,
 )
 def ldexp(self: ndarray, other: ndarray) -> ndarray:
-    """``self * 2 ** other``: exact for a float and an integer, else by way of the power."""
+    """``self * 2 ** other``: exact for floats with integer exponents; otherwise the power is computed first."""
     if dt.is_floating(self.dtype) and not dt.is_inexact(other.dtype):
         el.check_broadcast(self, other)
         require("ldexp_cpu", self.dtype, el.FLOATS)
         require("ldexp_cpu_exp", other.dtype, el.INTS)
         return el.finish(np.ldexp(dt.cast(self, dt.opmath(self.dtype)), dt.cast(other, dt.int32)), self.dtype)
     power = pow(np.full((), 2, self.dtype), other) if _is_wide(self) else pow_of_scalar(2.0, other)
-    if power.dtype == other.dtype == dt.float32:  # within half a unit, as torch; NumPy's loop errs by one
+    if power.dtype == other.dtype == dt.float32:  # rounded correctly, as torch's result is
         power = np.exp2(other.astype(np.float64)).astype(np.float32)
     return mul(self, power)
 

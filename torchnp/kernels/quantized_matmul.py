@@ -1,4 +1,4 @@
-"""Products with weights of 8 and 4 bits, and how the weights are packed."""
+"""Matrix products with 8-bit and 4-bit weights, and the packing of these weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLOATS = (dt.bfloat16, dt.float16, dt.float32)
 
 # ---------------------------------------------------------------- 8 bits
 
-_EXACT: Threshold = 512  # products of 8 bits by 7 whose sum float32 holds exactly
+_EXACT: Threshold = 512  # products of an 8-bit by a 7-bit number whose sum is exact in float32
 
 
 def _check_int_mm(self: ndarray, mat2: ndarray) -> None:
@@ -42,7 +42,7 @@ def _check_int_mm(self: ndarray, mat2: ndarray) -> None:
 
 
 def _precheck_int_mm(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse an out of another dtype or shape: torch does not resize it."""
+    """Raise torch's error if ``out=`` has another dtype or shape: torch does not resize it."""
     self, mat2, (out,) = bound["self"], bound["mat2"], outs
     _check_int_mm(self, mat2)
     found = dt.c_name(out.dtype)
@@ -55,7 +55,7 @@ def _precheck_int_mm(bound: Bound, outs: list[ndarray]) -> None:
 
 @kernel("_int_mm", like=np.matmul, differs=["int-mm-widens", "matrix-only"], writes=WriteSpec(out=_precheck_int_mm))
 def _int_mm(self, mat2):
-    """Product of two int8 matrices in int32, which wraps; the first may be of uint8."""
+    """Product of two int8 matrices in int32, with wraparound; the first may be uint8."""
     dim_of(self, 0), dim_of(mat2, 1)
     _check_int_mm(self, mat2)
     out = np.zeros((len(self), mat2.shape[1]), np.int32)
@@ -66,7 +66,7 @@ def _int_mm(self, mat2):
 
 @kernel("_weight_int8pack_mm", differs=["half-opmath"])
 def _weight_int8pack_mm(self, mat2, scales):
-    """self @ mat2.T with int8 weights, each row of which has a scale."""
+    """``self @ mat2.T`` with int8 weights and one scale for each row of ``mat2``."""
     name = "_weight_int8pack_mm_cpu"
     dim_of(self, 0)
     rows, inner = mat2.shape[dim_of(mat2, 0)], self.shape[dim_of(self, 1)]
@@ -91,7 +91,7 @@ _BLOCK: Threshold = 64  # rows that torch packs together with AVX512
 
 @kernel("_convert_weight_to_int4pack_for_cpu")
 def _convert_weight_to_int4pack_for_cpu(self, innerKTiles):
-    """Two 4-bit weights in a byte, as AVX512 unpacks them: rows n and n + 32 of a block of 64, else neighbours."""
+    """4-bit weights, two in a byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows."""
     name = "_convert_weight_to_int4pack_cpu"
     check(self.ndim == 2, f"{name} : expect weight to be 2D tensor.")
     check(self.dtype == dt.int32, f"{name} : expect weight to be kInt.")
@@ -107,12 +107,12 @@ def _convert_weight_to_int4pack_for_cpu(self, innerKTiles):
 
 
 def _halves(block: ndarray) -> tuple[ndarray, ndarray]:
-    """The rows of a block that go into the low and into the high bits."""
+    """Split a block into the rows for the low 4 bits and the rows for the high 4 bits of the bytes."""
     return (block[:32], block[32:]) if len(block) == _BLOCK else (block[::2], block[1::2])
 
 
 def _unpacked(packed: ndarray) -> ndarray:
-    """Unpack weights from -8 to 7 from the bytes of `_convert_weight_to_int4pack_for_cpu`."""
+    """Unpack the bytes of `_convert_weight_to_int4pack_for_cpu` to weights from -8 to 7."""
     rows, inner = packed.shape[0], 2 * packed.shape[1]
     out = np.empty((rows, inner), np.float32)
     for start in range(0, rows, _BLOCK):
@@ -124,7 +124,7 @@ def _unpacked(packed: ndarray) -> ndarray:
 
 @kernel("_weight_int4pack_mm_for_cpu", differs=["half-opmath"])
 def _weight_int4pack_mm_for_cpu(self, mat2, qGroupSize, qScaleAndZeros):
-    """self @ weights.T with weights that `_convert_weight_to_int4pack_for_cpu` packed, a scale and a zero for each group."""
+    """``self @ weights.T`` with packed 4-bit weights (`_convert_weight_to_int4pack_for_cpu`), scaled by group."""
     name = "_weight_int4pack_mm_cpu"
     dim_of(self, 0)
     rows, inner = mat2.shape[dim_of(mat2, 0)], self.shape[dim_of(self, 1)]
@@ -147,12 +147,12 @@ def _weight_int4pack_mm_for_cpu(self, mat2, qGroupSize, qScaleAndZeros):
     return dense(dt.cast(np.matmul(dt.cast(self, dt.float32), weights), self.dtype))
 
 
-# ---------------------------------------------------------------- 4 bits, with operands quantized on the way
+# ---------------------------------------------------------------- 4 bits, with inputs that are quantized on the fly
 
 
 @kernel("_dyn_quant_pack_4bit_weight")
 def _dyn_quant_pack_4bit_weight(weights, scales_zeros, bias, block_size, in_features, out_features):
-    """The bytes of the weights, their scales and the bias one after the other, in float32."""
+    """Packed weights, their scales and the bias, concatenated in float32."""
     name = "_dyn_quant_pack_4bit_weight_cpu"
     check(weights.dtype == dt.uint8, f"{name} : expect weight to be kByte.")
     _check_group(name, block_size, in_features)
@@ -168,7 +168,7 @@ def _check_group(name: str, block_size: int, in_features: int) -> None:
 
 @kernel("_dyn_quant_matmul_4bit", differs=["half-opmath"])
 def _dyn_quant_matmul_4bit(inp, packed_weights, block_size, in_features, out_features):
-    """inp @ weights.T with the rows of ``inp`` quantized to 8 bits: sums of integers, scaled."""
+    """``inp @ weights.T`` with 4-bit weights; rows of ``inp`` are quantized to 8 bits, and integer sums are scaled."""
     name = "_dyn_quant_matmul_4bit_cpu"
     half = inp.dtype == dt.bfloat16
     known = inp.dtype == dt.float32 or (half and block_size == in_features)
@@ -193,18 +193,18 @@ def _dyn_quant_matmul_4bit(inp, packed_weights, block_size, in_features, out_fea
         part = slice(group * block_size, (group + 1) * block_size)
         sums = product(rows[:, part] + offset, weights[:, part].T)
         scaled = sums.astype(np.float32) * scales[:, group]
-        total = scaled if groups == 1 else total + scaled  # with one group, zeros keep their sign
+        total = scaled if groups == 1 else total + scaled  # with one group nothing is added, so zeros keep their sign
     total = total * scale
     limit = np.float32(3.38953139e38) if half else np.finfo(np.float32).max
     total = dense(np.clip(total if bias is None else total + bias, -limit, limit))
-    # torch truncates here; elsewhere it rounds.
+    # torch truncates to bfloat16 here; elsewhere it rounds.
     return (total.view(np.uint32) >> 16).astype(np.uint16).view(dt.bfloat16) if half else total
 
 
 def _quantized_rows(x: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """Quantize rows to 8-bit integers; also return each row's scale and zero offset."""
     one = np.float32
-    # A NaN restarts torch's search for the ends: elements before it do not count.
+    # A NaN restarts torch's search for the minimum and maximum: elements before it do not count.
     before = np.logical_or.accumulate(np.isnan(x)[:, ::-1], 1)[:, ::-1]
     left = np.where(before, one(0), x)
     low, high = left.min(1, keepdims=True, initial=0), left.max(1, keepdims=True, initial=0)
@@ -213,7 +213,7 @@ def _quantized_rows(x: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     zero = np.where((-128 + bottom) + (127 + top) > 0, -128 - bottom, 127 - top)
     zero = np.rint(np.clip(zero, -128, 127)).astype(np.int32)
     scaled = x * factor
-    away = np.trunc(scaled + np.copysign(one(0.5), scaled))  # halves go away from zero
-    fits = np.abs(away) < 2.0**31  # all others become the least integer, as processors convert them
+    away = np.trunc(scaled + np.copysign(one(0.5), scaled))  # round half away from zero
+    fits = np.abs(away) < 2.0**31  # NaN and values beyond int32 become INT32_MIN, as in x86's float-to-int conversion
     rows = np.clip(np.where(fits, away, -(2.0**31)).astype(np.int32) + zero, -128, 127)
     return rows, np.where(factor == 0, one(0), one(1) / factor), -zero

@@ -28,7 +28,7 @@ ndarray = np.ndarray
 
 @in_tiles
 def integer_values(n: int, dtype: np.dtype, low: int, span: int, generator: Generator | None) -> ndarray:
-    """Return low + word % span, with 32-bit words for spans below 2**28 and 64-bit words from there."""
+    """Return ``n`` random integers, low + word % span; words have 32 bits for spans below 2**28, else 64 bits."""
     source = generator or default_generator
     words = source.random64(n) if span >= 1 << 28 else source.random32(n)
     words = _modulo(words, span).astype(np.uint64)
@@ -38,7 +38,7 @@ def integer_values(n: int, dtype: np.dtype, low: int, span: int, generator: Gene
 def _modulo(words: ndarray, span: int) -> ndarray:
     if span & (span - 1) == 0:
         return words & words.dtype.type(span - 1)
-    # floor division by a constant is a vector loop in NumPy, the remainder is not
+    # NumPy has a SIMD loop for floor division by a constant, but none for the remainder.
     quotient = words // words.dtype.type(span)
     quotient *= words.dtype.type(span)
     return np.subtract(words, quotient, quotient)
@@ -50,7 +50,7 @@ def _from_int64(values: ndarray, dtype: np.dtype) -> ndarray:
 
 @kernel("random", like=np.random.randint, differs=["random-stream", "random-dtype", "missing-kernel"])
 def random(self, *, generator=None):
-    """Integers from 0 to the largest value, or to 2**digits in floating types."""
+    """Random integers from 0 to the dtype's maximum, or in floating dtypes to 2 ** (digits of the mantissa)."""
     dtype, n, source = self.dtype, self.size, generator or default_generator
     if not n:
         return self.copy()
@@ -71,9 +71,9 @@ def _random_from(self, *, from_=0, to, generator):
     return laid_like(self, _random_values(self.size, self.dtype, from_, to, generator))
 
 
-_DOC = "Random integers in [from, to), by default from 0; without ``to``, up to the largest."
+_DOC = "Random integers in [from, to), by default from 0; without ``to``, up to the dtype's maximum."
 _DIFFERS = ["random-stream", "random-dtype", "random-bounds", "missing-kernel"]
-_WRITES = WriteSpec(inplace=lambda bound, targets: check_target(targets[0]))  # torch checks this before the range
+_WRITES = WriteSpec(inplace=lambda bound, targets: check_target(targets[0]))  # torch checks the target before the range
 rows("random.from random.to", _random_from, _DOC, like=np.random.randint, differs=_DIFFERS, writes=_WRITES)
 
 
@@ -100,7 +100,7 @@ def _random_values(
     elif dt.is_complex(dtype):
         raise RuntimeError("random_from_to_impl handles only integral, floating-point and boolean types")
     else:
-        # torch's bound of uint64 does not fit its int64
+        # torch computes the bound in int64, in which the maximum of uint64 is -1
         last = 1 if dtype == dt.bool_ else -1 if dtype == dt.uint64 else int(np.iinfo(dtype).max)
     _check_bounds(low, last, dtype)
     if not n:
@@ -142,7 +142,7 @@ def _rounded(value: int, dtype: np.dtype) -> float:
 
 
 def _nearest(bound: int, step: int, dtype: np.dtype) -> int:
-    """The next value up (a ``step`` of 1) or down (-1) that the dtype holds, if rounding would pass the bound."""
+    """Return ``bound``, or the dtype's next value above (``step`` 1) or below (-1) if rounding would pass the bound."""
     beside = _rounded(bound + step, dtype)
     if math.isfinite(beside) and (beside < bound if step > 0 else beside >= bound):
         return int(beside) + step * (1 << (abs(bound + step).bit_length() - DIGITS[dtype]))
@@ -184,7 +184,7 @@ def _randperm(n, *, generator=None, dtype, layout, device, pin_memory):
         most = (1 << DIGITS[dtype]) + 1
         check(n <= most, f"n cannot be greater than {most} for {dt.scalar_name(dtype)} type.")
     elif dt.is_integral(dtype) or dtype == dt.complex32:
-        scalar(n - 1, dtype)  # the largest has to fit
+        scalar(n - 1, dtype)  # the largest element has to fit
     require("randperm", dtype, (*dt.INTS, *FLOATS))
     source = generator or default_generator
     return _from_int64(_inside_out(n, source) if n >= _MANY else _shuffled(n, source), dtype)
@@ -194,8 +194,8 @@ _DOC = "A random permutation of 0 to n - 1: Fisher-Yates from the front, one ran
 _DIFFERS = ["randperm-swaps-forward", "randperm-fits", "missing-kernel"]
 rows("randperm randperm.generator", _randperm, _DOC, like=np.random.permutation, differs=_DIFFERS)
 
-_MANY = (2**32 - 1) // 20  # from here on torch draws 64-bit words
-_FEW: Threshold = 4096  # elements that are swapped one after the other
+_MANY = (2**32 - 1) // 20  # from this n on, torch uses 64-bit random words
+_FEW: Threshold = 4096  # if so many elements or fewer are left, they are swapped one after the other
 
 
 def _shuffled(n: int, source: Generator) -> ndarray:
@@ -224,11 +224,11 @@ def _shuffled(n: int, source: Generator) -> ndarray:
 def _swap_block(items: ndarray, start: int, partners: ndarray, seen: ndarray, shared: ndarray) -> None:
     """Swap items[start + i] with items[partners[i]], in order of i.
 
-    Swaps that share no position commute and are done at once; the few others, a set closed under sharing, in turn.
+    Swaps that share no position with another one commute and are done at once; the few others are done in turn.
     """
     own = np.arange(start, start + partners.size)
     order = np.arange(partners.size, dtype=np.int32)
-    seen[own] = -1  # a partner inside the block is shared with that position's own swap
+    seen[own] = -1  # a partner inside the block also has a swap of its own
     inside = partners < start + partners.size
     seen[partners] = order
     again = seen[partners] != order

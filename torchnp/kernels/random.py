@@ -1,7 +1,7 @@
-"""Random fills: torch's CPU streams, value for value from the same seed.
+"""Uniform and normal random numbers: the values that torch's CPU generator gives for the same seed.
 
-torch's kernels differ by CPU: with AVX2 (and AVX-512) they contract a * b + c to one rounding, without it they do not.
-The bodies here follow the AVX2 build.
+torch's kernels differ by CPU: with AVX2 or AVX-512 they compute a * b + c with one rounding (FMA), otherwise with two.
+The functions here round as with AVX2.
 """
 
 from __future__ import annotations
@@ -38,32 +38,35 @@ DIGITS = {dt.float16: 11, dt.bfloat16: 8, dt.float32: 24, dt.float64: 53}
 
 
 def arrange(values: ndarray, shape: Sequence[int], order: tuple[int, ...] | None) -> ndarray:
-    """Shape a flat array in memory order as a dense array."""
+    """Return flat values, given in memory order, as a dense array; ``order`` lists its axes from the outermost."""
     if order is None:
         return values.reshape(shape)
     return values.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
 
 
 def laid_like(x: ndarray, values: ndarray) -> ndarray:
-    """Arrange flat values in memory order in the shape and order of ``x``."""
+    """Return flat values, given in memory order, in the shape and memory order of ``x``."""
     return arrange(values, x.shape, memory_order(x))
 
 
 def fill(x: ndarray, draw: Callable[..., ndarray]) -> ndarray:
-    """Write the flat values of ``draw()`` in memory order into `x`; ``draw(out=...)`` draws into dense memory itself."""
+    """Write random values into ``x`` in memory order.
+
+    ``draw()`` returns them as a flat array; ``draw(out=...)`` writes them into dense memory without a copy.
+    """
     order = memory_order(x)
     memory = x if order is None else x.transpose(order)
     if x.size > TILE and memory.flags.c_contiguous:
         draw(out=memory.reshape(-1))
     else:
-        values = draw()  # it refuses parameters before the target's memory is looked at
+        values = draw()  # checks the parameters, which torch does before it checks the target's memory
         check_target(x)
         x[...] = arrange(values, x.shape, order)
     return x
 
 
 def in_tiles(draw: Callable[..., ndarray]) -> Callable[..., ndarray]:
-    """Wrap a function that draws ``n`` flat values of a dtype: many are drawn in tiles, into ``out`` if given."""
+    """Wrap a function that returns ``n`` random values of a dtype: it makes many in tiles, in ``out`` if given."""
 
     @wraps(draw)
     def run(n: int, dtype: np.dtype, *given: Any, out: ndarray | None = None) -> ndarray:
@@ -85,12 +88,12 @@ def strided_size(
     return check_size([int(n) for n in size])
 
 
-# ---------------------------------------------------------------- flat draws
+# ---------------------------------------------------------------- random values as flat arrays
 
 
 @in_tiles
 def uniform_values(n: int, dtype: np.dtype, low: float, high: float, generator: Generator | None) -> ndarray:
-    """`n` flat values in [low, high)."""
+    """Return ``n`` uniform random values in [low, high)."""
     source = generator or default_generator
     unit = low == 0.0 and high == 1.0
     if unit and dtype == dt.float32:
@@ -113,7 +116,7 @@ def uniform_values(n: int, dtype: np.dtype, low: float, high: float, generator: 
         return u
     values = dt.cast(u, dtype)
     top = dt.cast(np.array(high), dtype)
-    values[values == top] = dt.cast(np.array(low), dtype)  # rounded up to the excluded end
+    values[values == top] = dt.cast(np.array(low), dtype)  # values that were rounded up to the excluded end
     return values
 
 
@@ -131,7 +134,7 @@ def normal_values(
     n: int, dtype: np.dtype, mean: float, std: float, contiguous: bool, generator: Generator | None,
     out: ndarray | None = None,
 ) -> ndarray:  # fmt: skip
-    """`n` flat normal values; torch fills 16 and more in blocks, if their target is contiguous."""
+    """Return ``n`` normal random values; torch makes 16 and more in blocks if the target is contiguous."""
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if not n:
@@ -151,7 +154,8 @@ def normal_values(
     for part in blocks(n - n % 16, TILE):
         out[part] = dt.cast(_affine(draw(part.stop - part.start), std, mean), dtype)
     if n % 16:
-        # float32 and float64 fill the tail before they find that it is not a whole block
+        # For float32 and float64, torch first uses random numbers for an incomplete block, then makes the last 16
+        # values anew.
         source.random32((n % 16) * {dt.float32: 1, dt.float64: 2}.get(dtype, 0))
         out[n - 16 :] = dt.cast(_affine(draw(16), std, mean), dtype)
     return out
@@ -167,7 +171,7 @@ def _affine(z: ndarray, std: float, mean: float) -> ndarray:
     return z + z.dtype.type(0) if std == 1.0 and mean == 0.0 else fma(z, std, mean)
 
 
-# ---------------------------------------------------------------- of a size, or like a tensor
+# ---------------------------------------------------------------- of a given size, or like a tensor
 
 
 @kernel(
@@ -177,7 +181,7 @@ def _affine(z: ndarray, std: float, mean: float) -> ndarray:
     writes=WriteSpec(dtype_before_target=True),
 )
 def uniform(self, from_=0.0, to=1.0, *, generator=None):
-    """Uniform values in [from, to); complex ones have both parts there."""
+    """Uniform random values in [from, to); complex numbers have both parts in this range."""
     return laid_like(self, uniform_values(self.size, self.dtype, from_, to, generator))
 
 
@@ -230,7 +234,7 @@ for _names, _like_names, _like, _values, _differs, _doc in (
 
 @kernel("prims::uniform", like=np.random.uniform, differs=["random-stream", "missing-kernel"])
 def prims_uniform(shape, *, low, high, dtype, device, stride, generator=None):
-    """Uniform values in [low, high), in memory of the given strides."""
+    """Uniform random values in [low, high), in memory with the given strides."""
     shape, dtype = strided_size(shape, None, device, None), dt.as_dtype(dtype)
     check_strides(shape, stride)
     check_real("uniform_", **{"from": low, "to": high})
@@ -242,7 +246,7 @@ def prims_uniform(shape, *, low, high, dtype, device, stride, generator=None):
 
 @kernel("prims::normal", like=np.random.normal, differs=["random-stream", "random-complex", "missing-kernel"])
 def prims_normal(shape, *, mean, std, dtype, device, requires_grad, generator=None):
-    """Normal values; nothing here records gradients."""
+    """Normal random values; ``requires_grad`` is ignored."""
     check_normal(shape, mean, std, dt.as_dtype(dtype))
     options = {"layout": None, "device": device, "pin_memory": None}
     return filled(shape, values=_normals(mean, std), dtype=dtype, generator=generator, **options)
@@ -286,21 +290,21 @@ _numbers = lambda mean, std, size, **options: filled(size, values=_normals(mean,
 _declare(
     "normal.float_float", _numbers, "Normal values with one mean and deviation.", differs=[*_DIFFERS, "default-dtype"]
 )
-_DOC = "Fill with normal values; non-contiguous memory is filled one value at a time, from other random words."
+_DOC = "Fill with normal values; if not contiguous, one value at a time, from other random words."
 _declare("normal_", _write_normal, _DOC, differs=[*_DIFFERS, "overlap-inplace"])
 _like_tensor = lambda x, mean, std, generator: filled_like(x, values=_normals(mean, std), generator=generator)
-_DOC = "Normal values in another tensor's shape and layout; a complex variance is shared by both parts."
+_DOC = "Normal values in another tensor's shape and layout; of complex numbers, each part has half the variance."
 _declare("normal_functional", _like_tensor, _DOC)
 _declare("normal.Tensor_float", _normal_around, "Normal values, each with its own mean.")
 _DOC = "Normal values, each with its own standard deviation; if ``mean`` is a tensor, in its dtype."
 _declare("normal.float_Tensor normal.Tensor_Tensor", _normal_each, _DOC)
 
-# ---------------------------------------------------------------- normal, drawn in the out itself: its dtype and strides decide
+# ---------------------------------------------------------------- normal with out=, whose dtype and strides decide
 
 
 @kernel("normal.float_float_out", differs=["random-stream"])
 def normal_float_float_out(mean, std, size, *, generator=None, out):
-    """Normal values of one mean and deviation."""
+    """Normal random values with one mean and standard deviation."""
     size = strided_size(size, None, None, None)
     return _write_normal(out if out.shape == size else resize(out, size), mean, std, generator)
 
@@ -315,7 +319,7 @@ def _written(out: ndarray, shape: tuple[int, ...], std: float, generator: Genera
 
 @kernel("normal.Tensor_float_out", differs=["random-stream"])
 def normal_tensor_float_out(mean, std=1.0, *, generator=None, out):
-    """Normal values, each of its own mean; the means broadcast with the out."""
+    """Normal random values, each with its own mean; the means broadcast with ``out``."""
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     check_apart(out, mean)
@@ -326,7 +330,7 @@ def normal_tensor_float_out(mean, std=1.0, *, generator=None, out):
 
 @kernel("normal.Tensor_Tensor_out", "normal.float_Tensor_out", differs=["random-stream"])
 def normal_tensor_tensor_out(mean, std, *, generator=None, out):
-    """Normal values, each of its own mean and deviation."""
+    """Normal random values, each with its own mean and standard deviation."""
     _check_std(std)
     mean = _mean_tensor(mean, out.dtype)
     for x in (mean, std):

@@ -49,7 +49,8 @@ def _arange(*, start=0, end, step=1, dtype, layout, device, pin_memory):
     start, end, step = _bounds(start, end, step)
     for n in (start, end, step):
         scalar(n, dt.float64)
-    # Integers are truncated first, for int64; other dtypes are counted as floats. Before 2.14 floats were truncated, too.
+    # An int64 range with integer arguments is counted in integers, every other range in floating point. Before 2.14,
+    # torch truncated float arguments of int64 ranges first.
     if dtype == dt.int64 and (not since("2.14") or all(isinstance(n, (int, np.integer)) for n in (start, end, step))):
         start, end, step = (whole(n) for n in (start, end, step))
         check(step != 0, "step must be nonzero", ValueError)
@@ -58,7 +59,7 @@ def _arange(*, start=0, end, step=1, dtype, layout, device, pin_memory):
     count = math.ceil((float(end) - float(start)) / float(step))
     check(count <= 2**63, "invalid size, possible overflow?")
     for n in (start, end, step) if dt.is_half(dtype) else ():
-        scalar(n, dt.float32)  # has to fit the dtype that torch counts in
+        scalar(n, dt.float32)  # each number has to fit float32, in which torch counts
     check(count < 2**63, _TOO_MANY)
     if dt.is_integral(dtype):
         start, step = whole(start), whole(step)
@@ -79,7 +80,7 @@ def _bounds(*numbers: Any) -> tuple[Any, ...]:
 
 
 def _ramp(start: Any, step: Any, count: int, dtype: np.dtype, loop: Loop) -> ndarray:
-    """start + i * step, rounded where torch's loop rounds."""
+    """Return start + i * step, rounded where torch's loop rounds."""
     if dt.is_integral(dtype):
         steps = np.arange(count, dtype=dt.int64)
         return dt.cast(steps * np.int64(step) + np.int64(start), dtype) if count else np.empty(0, dtype)
@@ -87,7 +88,8 @@ def _ramp(start: Any, step: Any, count: int, dtype: np.dtype, loop: Loop) -> nda
     start, step = float(wide.type(start)), float(wide.type(step))
     if not loop.vector:
         return dt.cast(np.arange(count, dtype=wide) * wide.type(step) + wide.type(start), dtype)
-    # A vector starts from start + i * step, rounded to the dtype, and counts on from there; torch takes two at a time.
+    # Each SIMD vector counts on from its first element, start + i * step rounded to the dtype. torch takes two at a
+    # time.
     lanes = loop.elements(dtype)
     whole = count - count % (2 * lanes)
     bases = dt.cast(fma(np.arange(0, whole, lanes, dtype=wide), step, start), dtype).astype(wide)
@@ -100,7 +102,7 @@ def _ramp(start: Any, step: Any, count: int, dtype: np.dtype, loop: Loop) -> nda
 
 
 arange_step, arange_start, arange = rows(
-    "arange.start_step arange.start arange", _arange, "Numbers from start (0) up to but without end, ``step`` apart.",
+    "arange.start_step arange.start arange", _arange, "Numbers in [start, end), ``step`` apart; start defaults to 0.",
     like=np.arange, differs=["arange-truncates", "default-dtype", "arange-bounds", "missing-kernel"], writes=_ARANGE_WRITES,
 )  # fmt: skip
 
@@ -115,7 +117,7 @@ def _range(start, end, step=1, *, dtype, layout, device, pin_memory):
     if dt.is_integral(dtype):
         _bounds(*given)  # torch checks the numbers before it truncates them
         count = (end - start) // step + 1
-    else:  # torch rounds difference, quotient and sum to the dtype that it counts in
+    else:  # torch rounds the difference, the quotient and the sum to ``counted``
         real = counted.type
         size = (real(end) - real(start)) / real(step) + real(1)
         check(math.isfinite(size), _TOO_MANY)
@@ -142,7 +144,7 @@ def _space_dtype(
 ) -> np.dtype:
     check_options(layout, device, False)
     check(steps >= 0, "number of steps must be non-negative")
-    is_out = WRITTEN.target is not None  # torch only checks that an out's dtype holds the numbers
+    is_out = WRITTEN.target is not None  # with out=, torch only checks that its dtype can hold the ends
     if (isinstance(start, complex) or isinstance(end, complex)) and not is_out:
         inferred = dt.to_complex(dt.get_default_dtype())
         dtype = inferred if dtype is None else dt.as_dtype(dtype)
@@ -162,7 +164,7 @@ def _space_dtype(
 
 
 def _two_ended(start: Any, end: Any, steps: int, dtype: np.dtype, fused: bool) -> ndarray:
-    """``steps`` points, counted from the nearer end; torch's linspace rounds product and sum once (``fused``)."""
+    """Return ``steps`` points, each computed from the nearer end; torch's linspace uses an FMA (``fused``)."""
     first = scalar(start, dtype)
     if steps == 1:  # torch ignores the end
         return first.reshape(1).copy()
@@ -201,13 +203,14 @@ def _logspace(start, end, steps, base, *options):
     if not steps:
         return np.empty(0, dtype)
     if dt.is_complex(dtype):
-        inner = dtype if steps > 1 else dt.complex128  # torch computes a single power from numbers
+        inner = dtype if steps > 1 else dt.complex128  # torch computes a single power in complex128
         powers, base = _two_ended(start, end, steps, inner, False), inner.type(base)
         found = np.exp(powers * np.log(base))
         return dt.cast(found, dtype) if steps > 1 else single(found[0], dtype).reshape(1).copy()
     if steps == 1:
         return single(float(np.power(dt.float64.type(base), scalar(start, dt.float64))), dtype).reshape(1).copy()
-    # The ends and, in the half types, their distance are rounded to the dtype; all else is done in double.
+    # The ends are rounded to the dtype, and so is their distance for half types. Everything else is computed in
+    # float64.
     start, end = (dt.cast(scalar(x, dtype), dt.float64) for x in (start, end))
     step = (end - start) / (steps - 1)
     if dt.is_half(dtype):
@@ -238,9 +241,7 @@ _like: Any
 for _name, _space, _like in (("linspace", _linspace, np.linspace), ("logspace", _logspace, np.logspace)):
     _names = f"{_name}.Tensor_Tensor {_name}.Tensor_Scalar {_name}.Scalar_Tensor"
     _differs = ["linspace-ends", *_DIFFERS[_name]]
-    rows(
-        _names, _between_tensors, f"`{_name}` with its ends in 0-d tensors.", space=_space, like=_like, differs=_differs
-    )
+    rows(_names, _between_tensors, f"`{_name}` with 0-d tensors as ends.", space=_space, like=_like, differs=_differs)
 
 
 def _triangle_indices(row, col, offset, dtype, layout, device, pin_memory, *, op):
@@ -266,9 +267,9 @@ def _window(
     length: int, periodic: bool = True, *factors: float, op: str, shape: Any, dtype: Any, layout: Any, device: Any,
     pin_memory: Any,
 ) -> ndarray:  # fmt: skip
-    """Make a window from ``shape``, a function of the positions 0, 1, ... and of their number.
+    """Make a window function's values with ``shape``, a function of the positions 0, 1, ... and of their number.
 
-    A periodic window is a symmetric one that is longer by one, without its last value.
+    A periodic window is a symmetric one with one more point, without its last value.
     """
     check_options(layout, device, False)
     dtype = factory_dtype(dtype)
@@ -286,7 +287,7 @@ def _window(
     return shape(arange(points, dtype=dtype), points, *factors)[:length]
 
 
-# Each step is a torch op, rounded to the dtype, and so is a number as its first operand.
+# Each step is one torch op, whose result is rounded to the dtype. A number as the first operand is rounded, too.
 
 
 def _triangle(x: ndarray, points: int) -> ndarray:

@@ -33,11 +33,11 @@ ndarray = np.ndarray
 
 @kernel("flip", like=np.flip, differs=["flip-copies", "zero-dim-axis", "missing-kernel"])
 def flip(self, dims):
-    """A copy with some dimensions in reverse order."""
+    """A copy with the elements along ``dims`` in reverse order."""
     dims = wrap_dims(dims, self.ndim)
     if not self.size:
         return stride_rules.cloned(self)
-    # torch supports the rare dtypes only to move whole rows; it does not reverse expanded dimensions.
+    # torch flips rare dtypes only if it moves whole rows. Expanded dimensions need no flip.
     wide = [d for d in range(self.ndim) if self.shape[d] > 1]
     if any(d in dims and self.strides[d] for d in wide):
         inner = min(wide, key=lambda d: (abs(self.strides[d]), -d))
@@ -60,7 +60,7 @@ rows("flipud", _flip_one, "A copy with dimension 0 in reverse order.", axis=0, l
 
 @kernel("rot90", like=np.rot90, differs=_FLIPPED)
 def rot90(self, k=1, dims=(0, 1)):
-    """A copy turned by quarters in the plane of two dimensions."""
+    """A copy rotated ``k`` times by 90 degrees in the plane of two dimensions."""
     check(len(dims) == 2, f"expected total rotation dims == 2, but got dims = {len(dims)}")
     check(self.ndim >= 2, f"expected total dims >= 2, but got total dims = {self.ndim}")
     a, b = dims
@@ -115,7 +115,7 @@ def _roll1(x: ndarray, shift: int, dim: int) -> ndarray:
 
 @kernel("repeat", like=np.tile, differs=["repeat-is-tile"])
 def repeat(self, repeats):
-    """The whole tensor several times along each dimension."""
+    """The tensor, repeated along each dimension as often as ``repeats`` says."""
     extra = len(repeats) - self.ndim
     check(extra >= 0, "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     shape = (1,) * extra + self.shape
@@ -129,13 +129,13 @@ def repeat(self, repeats):
 
 rows(
     "tile", lambda x, n: repeat(x, (1,) * (x.ndim - len(n)) + tuple(n)),
-    "`repeat` that takes fewer numbers than dimensions.", like=np.tile,
+    "`repeat` that accepts fewer repeats than dimensions.", like=np.tile,
 )  # fmt: skip
 
 
 @kernel("repeat_interleave.Tensor", like=np.repeat, differs=["repeats-keep-dtype", "repeat-output-size"])
 def repeat_interleave_tensor(repeats, *, output_size=None):
-    """Each index as often as its number in ``repeats``."""
+    """Each index i, repeated ``repeats[i]`` times."""
     require("repeat_interleave_cpu", repeats.dtype, INTS if since("2.14") else (int32, int64))
     check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeat")
     if output_size is not None:
@@ -147,7 +147,7 @@ def repeat_interleave_tensor(repeats, *, output_size=None):
 
 @kernel("repeat_interleave.self_Tensor", like=np.repeat, differs=["repeat-of-number"])
 def repeat_interleave(self, repeats, dim=None, *, output_size=None):
-    """Each position along a dimension as often as its number in ``repeats``."""
+    """The slice at each index i of a dimension, repeated ``repeats[i]`` times."""
     if dim is None:
         self, dim = self.reshape(-1), 0
     check(repeats.ndim < 2, "repeats must be 0-dim or 1-dim tensor")
@@ -164,7 +164,7 @@ def repeat_interleave(self, repeats, dim=None, *, output_size=None):
 
 @kernel("repeat_interleave.self_int", like=np.repeat, differs=["repeat-of-number", "repeat-output-size"])
 def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
-    """Each position along a dimension ``repeats`` times."""
+    """The slice at each index of a dimension, repeated ``repeats`` times."""
     if dim is None:
         self, dim = self.reshape(-1), 0
     if not self.ndim:  # torch inserts a dimension behind the repeated one, which a 0-d tensor lacks
@@ -181,7 +181,7 @@ def repeat_interleave_int(self, repeats, dim=None, *, output_size=None):
 # ---------------------------------------------------------------- triangles and diagonals
 
 
-_KEPT: Threshold = 1 << 16  # elements of a mask up to which it is kept for the next call
+_KEPT: Threshold = 1 << 16  # elements; masks up to this size are cached
 
 
 def _triangle(x: ndarray, diagonal: int, *, op: str) -> ndarray:
@@ -202,9 +202,9 @@ def _side(rows: int, columns: int, diagonal: int, lower: bool) -> ndarray:
 
 
 def _write_triangle(bound: Bound, target: ndarray, step: Step) -> None:
-    """Write an expanded target, or refuse one with a non-contiguous batch after all other checks.
+    """Compute a triangle in place in an expanded target as torch does: compute it in a copy, then write its zeros.
 
-    torch computes such a target in a copy, and checks for overlap only then.
+    Overlap is an error only if the target's batch is not contiguous, and only after all other checks.
     """
     out = target.copy()
     step(bound | {"self": out})
@@ -226,7 +226,7 @@ rows("triu", _triangle, _DOC.format("above"), like=np.triu, **_OF_TRI)
 
 @kernel("diag_embed", like=np.diagflat, differs=["diag-embed-batches"])
 def diag_embed(self, offset=0, dim1=-2, dim2=-1):
-    """The last dimension as the diagonal of two new dimensions."""
+    """Matrices in two new dimensions, with the vectors along the last dimension as their diagonals."""
     ndim = self.ndim + 1
     first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     check(first != second, f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -240,7 +240,7 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
 
 
 def _precheck_diag(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse an out that cannot hold a vector's dtype, in torch's words for vectors."""
+    """Raise torch's error if ``out=`` cannot hold a vector's dtype; torch's message for matrices differs."""
     x, out = bound["self"].dtype, outs[0].dtype
     if bound["self"].ndim == 1 and not can_cast(x, out):
         names = f"{scalar_name(x)} can't be cast to the desired out= type {scalar_name(out)}"
@@ -249,7 +249,7 @@ def _precheck_diag(bound: Bound, outs: list[ndarray]) -> None:
 
 @kernel("diag", like=np.diag, differs=["flip-copies"], writes=WriteSpec(out=_precheck_diag))
 def diag(self, diagonal=0):
-    """The diagonal of a matrix, or the matrix of a diagonal."""
+    """The diagonal of a matrix, or the matrix that has a vector as its diagonal."""
     check(self.ndim in (1, 2), f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
     return diag_embed(self, diagonal) if self.ndim == 1 else self.diagonal(diagonal).copy()
 
@@ -291,7 +291,7 @@ def _check_image(x: ndarray, r: int, name: str, factor: str) -> None:
 
 
 def _check_pixels(x: ndarray, name: str) -> None:
-    """Refuse what torch does not support: volumes in channels-last order, and rare dtypes."""
+    """Raise torch's error for channels-last volumes and rare dtypes, which it does not support."""
     words = "Unsupported memory format. Supports only ChannelsLast, Contiguous"
     check(stride_rules.suggested(*stride_rules.layout_of(x)) != "channels_last_3d", words)
     refuse_elements(code_for(name, x), x, RARE_OR_CHALF)
@@ -299,7 +299,7 @@ def _check_pixels(x: ndarray, name: str) -> None:
 
 @kernel("pixel_shuffle")
 def pixel_shuffle(self, upscale_factor):
-    """Channels (..., C r r, H, W) as pixels (..., C, H r, W r)."""
+    """Channels moved into pixels: shape (..., C r r, H, W) becomes (..., C, H r, W r)."""
     r = upscale_factor
     _check_image(self, r, "pixel_shuffle", "upscale_factor")
     *batch, c, h, w = self.shape
@@ -313,7 +313,7 @@ def pixel_shuffle(self, upscale_factor):
 
 @kernel("pixel_unshuffle")
 def pixel_unshuffle(self, downscale_factor):
-    """Pixels (..., C, H r, W r) as channels (..., C r r, H, W)."""
+    """Pixels moved into channels: shape (..., C, H r, W r) becomes (..., C r r, H, W)."""
     r = downscale_factor
     _check_image(self, r, "pixel_unshuffle", "downscale_factor")
     *batch, c, h, w = self.shape
@@ -330,7 +330,7 @@ def pixel_unshuffle(self, downscale_factor):
 
 @kernel("channel_shuffle", "native_channel_shuffle")
 def channel_shuffle(self, groups):
-    """Channels in ``groups`` interleaved."""
+    """The channels, divided into ``groups`` groups and interleaved."""
     words = f"channel_shuffle expects input with > 2 dims, but got input with sizes {shape_text(self.shape)}"
     check(self.ndim > 2, words)
     check(groups > 0, f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
@@ -346,7 +346,7 @@ def channel_shuffle(self, groups):
 
 @kernel("vander", like=np.vander, differs=["vander-dtype"])
 def vander(x, N=None, increasing=False):
-    """The powers of a vector as columns, the highest first."""
+    """Vandermonde matrix: its columns are the powers of a vector, the highest first unless ``increasing``."""
     check(x.ndim == 1, "x must be a one-dimensional tensor.")
     n = x.size if N is None else N
     check(n >= 0, "N must be non-negative.")
@@ -360,7 +360,7 @@ def vander(x, N=None, increasing=False):
 
 @kernel("sum_to_size", like=np.sum, differs=["sum-dtype"])
 def sum_to_size(self, size):
-    """The sum over the dimensions that a smaller shape was expanded in; the tensor itself if there are none."""
+    """The sum over the dimensions in which ``size`` would be expanded; the tensor itself if there are none."""
     if not len(size):
         return sum_all(self)
     extra = self.ndim - len(size)

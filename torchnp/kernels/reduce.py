@@ -24,7 +24,7 @@ from torchnp.layout.overlap import check_target
 from torchnp.layout.stride_rules import layout_of, order_of, preserved
 
 ndarray = np.ndarray
-# Called with positional arguments, which is cheaper; np.array converts a NumPy scalar faster than np.asarray.
+# These are called with positional arguments, which costs less. np.array converts a NumPy scalar faster than np.asarray.
 _add: Any
 _multiply: Any
 _add, _multiply, _array = np.add.reduce, np.multiply.reduce, np.array
@@ -33,7 +33,7 @@ _add, _multiply, _array = np.add.reduce, np.multiply.reduce, np.array
 
 
 def _accumulated(x: ndarray, dtype: Any) -> np.dtype:
-    """The result dtype of sum and prod: ``dtype``, else int64 for integers and bool."""
+    """Return the result dtype of sum and prod: ``dtype`` if given, else int64 for integers and bool."""
     if dtype is not None:
         return dt.as_dtype(dtype)
     return x.dtype if dt.is_inexact(x.dtype) else dt.int64
@@ -46,7 +46,7 @@ def _sum(x: ndarray, axes: Any, keepdim: bool, out: np.dtype) -> ndarray:
         return _add(x, axes, out, None, keepdim)
     if out == dt.bool_:
         return np.asarray(np.any(dt.cast(x, out), axes, keepdims=keepdim))
-    # torch does not round between two loops: it converts at once to the computation's dtype and adds up in that.
+    # If a sum takes several loops, torch does not round the input to ``out``: it adds in the opmath dtype at once.
     narrow = x.dtype != out != dt.opmath(out) and not dt.is_complex(out)
     terms = x if narrow and _runs(x, axes, out) > 1 else dt.cast(x, out)
     total = add_reduce(dt.cast(terms, dt.opmath(out)), axes, keepdim)
@@ -61,7 +61,7 @@ def _is_few(x: Any) -> bool:
 
 
 def _quick_sum_dim(self, dim, keepdim=False, *, dtype=None):
-    """Fast path for few float32 or float64 elements.
+    """Sum few float32 or float64 elements; return None for other arguments.
 
     The rows of a contiguous matrix are summed by a product with a vector of ones, which costs less per call.
     """
@@ -72,7 +72,7 @@ def _quick_sum_dim(self, dim, keepdim=False, *, dtype=None):
         return None
     if self.ndim == 2 and not keepdim and (given == (1,) or given == (-1,)) and self.flags.c_contiguous:
         out = self.dot(ones(self.shape[1], self.dtype))
-        if 0.0 not in out.tolist():  # BLAS may leave -0
+        if 0.0 not in out.tolist():  # BLAS may return -0
             return out
     return np.asarray(_add(self, given, None, None, keepdim, 0))
 
@@ -99,7 +99,7 @@ def _quick_mean(self, *, dtype=None):
 def _twin(quick: Any, of: Any) -> Quick:
     """Declare a fast path that may add in another order than the body.
 
-    Its tolerance is 2 ulp of ``of`` (np.sum or np.mean) of the absolute values.
+    Its tolerance is 2 ulp of the sum or mean (``of``) of the absolute values.
     """
     order = "torch adds few elements in an order that changes with their layout and with the processor"
     magnitudes = lambda x, dim=(), keepdim=False, *, dtype=None: of(np.abs(x), tuple(dim) or None, keepdims=keepdim)
@@ -107,9 +107,9 @@ def _twin(quick: Any, of: Any) -> Quick:
 
 
 def _refuse_sum(x: ndarray, axes: Any, out: np.dtype) -> None:
-    """Refuse result dtypes that torch cannot sum.
+    """Raise torch's error for result dtypes that it cannot sum.
 
-    A float8 sum is accepted if the summed dimensions form more than one loop: torch then adds up in float32.
+    A float8 sum is accepted if the summed dimensions form more than one loop: torch then adds in float32.
     """
     if not x.size or (out in dt.FLOAT8S and _runs(x, axes, out) > 1):
         return
@@ -117,7 +117,7 @@ def _refuse_sum(x: ndarray, axes: Any, out: np.dtype) -> None:
 
 
 def _loops(x: ndarray, axes: Any, out: np.dtype) -> list[list[int]]:
-    """Group a sum's dimensions into loops, the inner one first; dimensions that are one run of memory share a loop."""
+    """Group the summed dimensions into loops, innermost first; dimensions that are contiguous share a loop."""
     strides = layout_of(x)[1] if x.dtype == out else preserved(*layout_of(x))
     found: list[list[int]] = []
     end = None
@@ -133,7 +133,7 @@ def _loops(x: ndarray, axes: Any, out: np.dtype) -> list[list[int]]:
 
 
 def _runs(x: ndarray, axes: Any, out: np.dtype) -> int:
-    """Return the number of loops over the dimensions of a sum."""
+    """Return the number of loops of a sum."""
     return len(_loops(x, axes, out))
 
 
@@ -156,7 +156,7 @@ def sum_dim(self, dim, keepdim=False, *, dtype=None):
 
 
 def look_told(bound: Bound, outs: list[ndarray]) -> None:
-    """Check the dimensions, then that the out has the requested dtype."""
+    """Check the dimensions, then that ``out=`` has the requested dtype."""
     axes_of(bound.get("dim"), bound["self"].ndim)
     if bound["dtype"] is not None:
         told, d = dt.as_dtype(bound["dtype"]), outs[0].dtype
@@ -171,7 +171,7 @@ _NOT_INFERRED = (
 def _precheck_nansum(bound: Bound, outs: list[ndarray]) -> None:
     x, d, told = bound["self"].dtype, outs[0].dtype, bound["dtype"]
     check(not dt.is_complex(x), "nansum on CPU does not support complex inputs")
-    if told is None and not dt.is_inexact(x):  # torch calls sum, which computes in its out's dtype
+    if told is None and not dt.is_inexact(x):  # torch calls sum, which computes in the dtype of ``out=``
         bound["dtype"] = d
     if dt.is_inexact(x) and told is not None and (dt.is_inexact(dt.as_dtype(told)) or not since("2.13")):
         names = f"{dt.scalar_name(d)} and {dt.scalar_name(dt.as_dtype(told))}"
@@ -188,20 +188,20 @@ def _precheck_nansum(bound: Bound, outs: list[ndarray]) -> None:
     writes=WriteSpec(out=_precheck_nansum),
 )
 def nansum(self, dim=None, keepdim=False, *, dtype=None):
-    """Sum over dimensions, NaN counted as 0."""
+    """Sum over dimensions, with NaN counted as 0."""
     axes = axes_of(dim, self.ndim, ranges_first=False)
     check(not dt.is_complex(self.dtype), "nansum on CPU does not support complex inputs")
     out = _accumulated(self, dtype)
     if not dt.is_inexact(self.dtype):
         return sum_dim(self, dim, keepdim, dtype=dtype)
-    if not dt.is_inexact(out) and since("2.13"):  # infinities become the largest numbers too
+    if not dt.is_inexact(out) and since("2.13"):  # nan_to_num also turns infinities into the largest numbers
         return sum_dim(nan_to_num(self), dim, keepdim, dtype=dtype)
     if self.size:
         require("nansum_cpu", out, dt.FLOATS)
     x = dt.cast(self, dt.opmath(out))
     x = np.where(np.isnan(x), x.dtype.type(0), x)
     loops = _loops(self, axes, out) if self.size and dt.is_half(out) else []
-    if len(loops) > 1:  # the sums of the inner loop are added up in the half type
+    if len(loops) > 1:  # torch adds the sums of the inner loop in the half type
         parts = dt.cast(np.asarray(add_reduce(x, tuple(loops[0]), True)), out)
         outer = [d for loop in loops[:0:-1] for d in loop[::-1]]
         terms = np.moveaxis(parts, outer, range(len(outer)))
@@ -214,7 +214,7 @@ def nansum(self, dim=None, keepdim=False, *, dtype=None):
 
 
 def _mean_dtype(x: ndarray, dtype: Any) -> np.dtype:
-    """Return the dtype of a mean; integers have none."""
+    """Return the dtype of a mean, or raise torch's error for integers, which have none."""
     out = x.dtype if dtype is None else dt.as_dtype(dtype)
     if not dt.is_inexact(out):
         words = f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either"
@@ -223,7 +223,7 @@ def _mean_dtype(x: ndarray, dtype: Any) -> np.dtype:
 
 
 def _precheck_mean(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse what torch refuses before it divides: without dim, first an out that cannot hold the input's dtype."""
+    """Make torch's checks before the division; without ``dim``, first that ``out=`` can hold the input's dtype."""
     x, d = bound["self"], outs[0].dtype
     words = f"mean.dtype_out(): input types can't be cast to the desired output type {dt.scalar_name(d)}"
     check("dim" in bound or dt.can_cast(x.dtype, d), words)
@@ -246,7 +246,7 @@ def mean_dim(self, dim, keepdim=False, *, dtype=None):
     """Arithmetic mean over dimensions."""
     out = _mean_dtype(self, dtype)
     axes = axes_of(dim, self.ndim)
-    _refuse_sum(self, axes, out)  # the division comes next
+    _refuse_sum(self, axes, out)  # torch checks this before the division's dtype
     refuse("div_cpu" if out == dt.complex32 else "div_cpu_reduced_float", out, NOT_NUMERIC)
     total = add_reduce(dt.cast(self, dt.opmath(out)), axes, keepdim)
     return dt.cast(np.asarray(total / total.dtype.type(length_of(self.shape, axes))), out)
@@ -259,9 +259,10 @@ rows(
 
 
 def _precheck_nanmean(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse what torch refuses first, such as an integer out for an empty floating-point input.
+    """Make the checks that torch makes first.
 
-    It can hold the sum, but not the quotient.
+    One of them: for an empty floating-point input, ``out=`` must not be of integers. It could hold the sum, but not the
+    quotient.
     """
     x, d = bound["self"], outs[0].dtype
     words = "nanmean(): integral types and 'Bool' are not supported for nanmean, even for empty tensors."
@@ -303,7 +304,7 @@ def _prod(x: ndarray, dim: int | None = None, keepdim: bool = False, *, dtype: A
 
 
 def _half_prod(x: ndarray, axes: Any, keepdim: bool) -> ndarray:
-    """Product in a half type, rounded after each factor as in torch (torch's sums are not rounded at each step)."""
+    """Compute a product in a half type, rounding after each factor as torch does."""
     flat = x.reshape(-1) if axes is None else np.moveaxis(x, axes[0], -1)
     last = np.multiply.accumulate(flat, -1)[..., -1:]
     if axes is None:
@@ -330,9 +331,9 @@ def _logical(x: ndarray, dim: Any = None, keepdim: bool = False, *, ufunc: Any) 
 
 
 def _precheck_flag(bound: Bound, outs: list[ndarray]) -> None:
-    """Cast the input to uint8 if the out is uint8 and there is more than one element, as torch does.
+    """If ``out=`` is uint8 and the input has more than one element, cast the input to uint8, as torch does.
 
-    So 0.5 and 256 count as false.
+    Therefore 0.5 and 256 count as false.
     """
     if outs[0].dtype == dt.uint8 and bound["self"].size > 1:
         bound["self"] = dt.cast(bound["self"], dt.uint8)
@@ -342,10 +343,10 @@ _FLAG = WriteSpec(out=_precheck_flag)
 
 _flag = partial(rows, differs=["uint8-truth", "zero-dim-axis"], writes=_FLAG)
 _ANY, _ALL = {"like": np.any, "ufunc": np.logical_or}, {"like": np.all, "ufunc": np.logical_and}
-_flag("any any.dim", _logical, "Whether any element is true, as NaN is.", **_ANY)
-_flag("any.dims", _logical, "Whether any element is true, as NaN is; an empty list reduces nothing.", **_ANY)
-_flag("all all.dim", _logical, "Whether all elements are true, as NaN is.", **_ALL)
-_flag("all.dims", _logical, "Whether all elements are true, as NaN is; an empty list reduces nothing.", **_ALL)
+_flag("any any.dim", _logical, "Whether any element is true; NaN is true.", **_ANY)
+_flag("any.dims", _logical, "Whether any element is true (NaN is true); an empty list reduces nothing.", **_ANY)
+_flag("all all.dim", _logical, "Whether all elements are true; NaN is true.", **_ALL)
+_flag("all.dims", _logical, "Whether all elements are true (NaN is true); an empty list reduces nothing.", **_ALL)
 
 
 def _count(x: ndarray, dim: Any) -> ndarray:

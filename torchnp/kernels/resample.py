@@ -1,7 +1,7 @@
 """Resampling: nearest, linear, cubic, and their antialiased forms.
 
-Every mode but nearest is a sum over a few input elements for each output element, one dimension after the other:
-`Sampling` holds their positions and weights.
+In every mode but nearest, an output element is a weighted sum of a few input elements, computed one dimension after the
+other. `Sampling` holds the indices and weights for one dimension.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ ndarray = np.ndarray
 
 @dataclass(frozen=True)
 class Sampling:
-    """For each output element along one dimension, which input elements count and how much: (out, taps) each."""
+    """Indices and weights of the input elements that make each output element along one dimension: (out, taps) each."""
 
     index: ndarray
     weight: ndarray
-    count: ndarray | None = None  # the number of taps of each element, if not all
+    count: ndarray | None = None  # the number of taps that each output element uses, if not all
 
 
 # ---------------------------------------------------------------- where samples lie
 
 
 def scale_of(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> np.number:
-    """Input steps for one output step; a passed scale factor wins over the sizes."""
+    """Return the step in the input for one step in the output; a given scale factor overrides the sizes."""
     if align_corners:
         return dtype.type(size - 1) / dtype.type(out - 1) if out > 1 else dtype.type(0)
     if scale is not None and scale > 0:
@@ -54,7 +54,7 @@ def scale_of(size: int, out: int, align_corners: bool, scale: float | None, dtyp
 def positions(
     size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype, fused: bool = True
 ) -> ndarray:
-    """Where output elements lie between input elements; only some of torch's files are compiled to fused steps."""
+    """Return the output elements' positions in the input; ``fused`` if torch's file is compiled to use FMA."""
     step = scale_of(size, out, align_corners, scale, dtype)
     at = np.arange(out, dtype=dtype)
     if align_corners:
@@ -65,7 +65,10 @@ def positions(
 
 @functools.lru_cache(maxsize=256)
 def nearest(size: int, out: int, scale: float | None, exact: bool, shortcut: bool = False) -> ndarray:
-    """Index of the input element that each output element copies; ``shortcut``: copy or double as some torch loops."""
+    """Return the index of the input element that each output element copies.
+
+    With ``shortcut``, a result of equal or double size copies or doubles each element, as some of torch's loops do.
+    """
     if shortcut and not exact and out in (size, 2 * size):
         return np.arange(out) // (out // size)
     at = np.arange(out, dtype=np.float32)
@@ -75,13 +78,13 @@ def nearest(size: int, out: int, scale: float | None, exact: bool, shortcut: boo
 
 
 def _floor(at: ndarray) -> ndarray:
-    """Positions rounded down; torch rounds those in double to float before, far from 0 to the next whole number."""
+    """Round positions down; torch first rounds float64 to float32, which may reach the next whole number."""
     return np.floor(at.astype(np.float32))
 
 
 @functools.lru_cache(maxsize=256)
 def linear(size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
-    """Linear interpolation of the two neighbours."""
+    """Return the indices and weights of linear interpolation between two neighbours."""
     if size == out:
         return Sampling(np.arange(out)[:, None], np.ones((out, 1), dtype))
     at = np.maximum(positions(size, out, align_corners, scale, dtype), dtype.type(0))
@@ -92,13 +95,13 @@ def linear(size: int, out: int, align_corners: bool, scale: float | None, dtype:
 
 
 def _inner(x: ndarray, a: np.number, fused: Callable[..., ndarray] = fast_fma) -> ndarray:
-    """The cubic weight of a neighbour at a distance up to 1, in the steps of torch's compiled code."""
+    """Return the cubic weight of a neighbour at a distance up to 1, rounded as in torch's compiled code."""
     one = x.dtype.type(1)
     return fused(fused(x, a + 2 * one, -(a + 3 * one)) * x, x, one)
 
 
 def _outer(x: ndarray, a: np.number, fused: Callable[..., ndarray] = fast_fma) -> ndarray:
-    """The cubic weight of a neighbour at a distance from 1 to 2."""
+    """Return the cubic weight of a neighbour at a distance from 1 to 2."""
     return fused(fused(fused(x, a, -5 * a), x, 8 * a), x, -4 * a)
 
 
@@ -106,7 +109,7 @@ def _outer(x: ndarray, a: np.number, fused: Callable[..., ndarray] = fast_fma) -
 def cubic(
     size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype, fused: bool = True
 ) -> Sampling:
-    """Cubic convolution of four neighbours, with a = -0.75; the edge stands for neighbours outside."""
+    """Return the indices and weights of cubic convolution, a = -0.75; the edge element replaces neighbours outside."""
     at = positions(size, out, align_corners, scale, dtype, fused)
     low = np.minimum(_floor(at), size - 1).astype(dtype)
     near = np.clip(at - low, 0, 1).astype(dtype)
@@ -119,7 +122,8 @@ def cubic(
 def _keys(x: ndarray) -> ndarray:
     x = np.abs(x)
     a = x.dtype.type(-0.5)
-    # Rounded once in double precision too: the remainder of a weight of 0 then turns an infinity into nan.
+    # The exact FMA in double precision, too: as in torch, a remainder in place of a weight of 0 can make a nan of an
+    # infinity.
     return np.where(x < 1, _inner(x, a, fma), np.where(x < 2, _outer(x, a, fma), 0))
 
 
@@ -132,7 +136,7 @@ _FILTERS: dict[str, tuple[Callable[[ndarray], ndarray], int]] = {
 
 @functools.lru_cache(maxsize=256)
 def antialiased(mode: str, size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype) -> Sampling:
-    """All elements under a filter that is stretched when shrinking; weights add up to one."""
+    """Return the weights, which add up to one, of a filter that is stretched when shrinking."""
     function, width = _FILTERS[mode]
     step = scale_of(size, out, align_corners, scale, dtype)
     half = dtype.type(0.5)
@@ -154,11 +158,11 @@ def antialiased(mode: str, size: int, out: int, align_corners: bool, scale: floa
 # ---------------------------------------------------------------- sampling and its adjoint
 
 
-MANY_TAPS: Threshold = 64  # of an output element; fewer are added in torch's order
+MANY_TAPS: Threshold = 64  # taps of an output element; sums of up to so many are in torch's order
 
 
 def _sample_by_product(x: ndarray, axis: int, s: Sampling) -> ndarray:
-    """`sample` of many taps: a product with the part of the input that each output element has weights for."""
+    """Compute `sample` for many taps: per output element, the product of its weights and its part of the input."""
     out = np.empty((*x.shape[:axis], len(s.index), *x.shape[axis + 1 :]), x.dtype)
     for i, (index, weight) in enumerate(zip(s.index, s.weight, strict=True)):
         taps = len(index) if s.count is None else max(int(s.count[i]), 0)
@@ -169,7 +173,7 @@ def _sample_by_product(x: ndarray, axis: int, s: Sampling) -> ndarray:
 
 
 def sample(x: ndarray, axis: int, s: Sampling) -> ndarray:
-    """Weighted sums along one axis."""
+    """Compute each output element along one axis as the weighted sum of its taps."""
     if s.index.shape[1] == 1 and (s.weight == 1).all():
         return x if np.array_equal(s.index[:, 0], np.arange(x.shape[axis])) else x.take(s.index[:, 0], axis)
     if s.index.shape[1] > max(MANY_TAPS, len(s.index)):
@@ -177,19 +181,19 @@ def sample(x: ndarray, axis: int, s: Sampling) -> ndarray:
     shape = (-1, *[1] * (x.ndim - 1 - axis))
     y = x.take(s.index[:, 0], axis)
     y *= s.weight[:, 0].reshape(shape)
-    if s.count is not None:  # a given scale factor may move past all of the input
+    if s.count is not None:  # with a given scale factor, an element may have no tap in the input
         y[(slice(None),) * axis + (s.count <= 0,)] = 0
     for k in range(1, s.index.shape[1]):
         part = x.take(s.index[:, k], axis)
         part *= s.weight[:, k].reshape(shape)
-        if s.count is not None:  # beyond a row's own taps there is nothing, not 0 * inf
+        if s.count is not None:  # an element's unused taps add nothing, not 0 * inf
             part[(slice(None),) * axis + (k >= s.count,)] = -0.0
         y += part
     return y
 
 
 def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
-    """`sample` for uint8 as Pillow does it: 16-bit integer weights, each pass rounded to bytes."""
+    """Compute `sample` for uint8 as Pillow does: 16-bit integer weights, and each pass rounded to bytes."""
     if s.index.shape[1] == 1 and (s.weight == 1).all():
         return sample(x, axis, s)
     weight = s.weight.copy()
@@ -212,11 +216,11 @@ def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
     return np.clip(y >> bits, 0, 255).astype(np.uint8)
 
 
-DENSE: Threshold = 1 << 20  # elements of a matrix of weights, most of which are 0
+DENSE: Threshold = 1 << 20  # elements of a dense matrix of weights; larger ones are sparse
 
 
 def _unsample_sparse(g: ndarray, axis: int, size: int, s: Sampling) -> ndarray:
-    """`unsample` between long axes: by the weights that are not 0."""
+    """Compute `unsample` for long axes with a sparse matrix of weights."""
     from scipy.sparse import csr_array
 
     weight = s.weight if s.count is None else np.where(np.arange(s.index.shape[1]) < s.count[:, None], s.weight, 0)
@@ -228,7 +232,7 @@ def _unsample_sparse(g: ndarray, axis: int, size: int, s: Sampling) -> ndarray:
 
 
 def unsample(g: ndarray, axis: int, size: int, s: Sampling) -> ndarray:
-    """The adjoint of `sample`: every output element gives its shares back."""
+    """Compute the adjoint of `sample`: add each output gradient, times its weights, to the input elements."""
     if s.index.shape[1] == 1 and np.array_equal(s.index[:, 0], np.arange(size)):
         return g
     if size * len(s.index) > DENSE:
@@ -273,14 +277,14 @@ def _check_forward(x: ndarray, out: Ints, n: int) -> None:
 
 
 def without_inf(x: ndarray, sizes: Ints, out: Ints) -> ndarray:
-    """Turn inf into NaN where a dimension keeps its size: torch adds 0 times each element to itself."""
+    """Turn inf into NaN if a dimension keeps its size, because torch then adds 0 times each element to itself."""
     if not any(map(operator.eq, sizes, out)) or np.isfinite(x).all():
         return x
     return np.where(np.isinf(x), x.dtype.type(np.nan), x)
 
 
 def _by_channels(x: ndarray, out: Ints, mode: str) -> bool:
-    """Return whether torch takes its channels_last loop: also for small images, and in linear mode for 3 channels."""
+    """Return whether torch uses its channels_last loop: also for small images, and in linear mode for 3 channels."""
     if mode == "cubic":
         return False
     last = x.shape[1] > 3 and stride_rules.is_channels_last(*stride_rules.layout_of(x))
@@ -292,7 +296,7 @@ def _cpu_name(x: ndarray, out: Ints, name: str, mode: str) -> str:
 
 
 def interpolated(x, output_size, align, *scales, sampling, averages=False):
-    """Weighted means of the input elements around each output element; ``sampling`` chooses them.
+    """Resample by weighted means of the input elements around each output element; ``sampling`` computes the weights.
 
     With ``averages`` the filter is as wide as an output element's extent; dimensions that keep their size are skipped.
     """
@@ -305,7 +309,7 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
         name = f"upsample_{('', 'bi', 'tri')[n - 1]}{sampling.__name__}{n}d"
         raise not_implemented(_cpu_name(x, output_size, name, sampling.__name__), x.dtype)
     weights = dt.float64 if of_bytes else dt.opmath(x.dtype)
-    # torch's loop over any number of taps keeps half weights in the half type, its channels_last loop in float32.
+    # For half types, torch's general loop stores weights in the half type, its channels_last loop in float32.
     rounds = dt.is_half(x.dtype) and not averages and not _by_channels(x, output_size, sampling.__name__)
     passes = []
     for d in reversed(range(n)):
@@ -316,7 +320,7 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
         if rounds:
             s = _rounded(s, x.dtype)
         if averages and d == 0 and output_size[1] == 1 and not (of_bytes or (is_channels_last(x) and x.shape[1] > 1)):
-            # torch takes a column for a row here, and uses the weights of its first element all along.
+            # torch treats a column as a row here, and uses the weights of its first element throughout.
             s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
         passes.append((2 + d, s))
     return _result(_sampled(x, output_size, passes, sampling is linear and not of_bytes), x)
@@ -324,11 +328,11 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
 
 _LARGE: Threshold = (
     1 << 17
-)  # elements of a result from which on a few images at a time are sampled, so that they stay in cache
+)  # elements of a result; larger ones are computed from a few images at a time, so that they stay in cache
 
 
 def _sampled(x: ndarray, output_size: Ints, passes: list[tuple[int, Sampling]], loses_inf: bool) -> ndarray:
-    """Sample along one axis after the other; ``loses_inf``: torch multiplies inf by 0 where a dimension keeps its size."""
+    """Sample along one axis after the other. With ``loses_inf``, apply `without_inf` first."""
     run = sample_bytes if x.dtype == dt.uint8 else sample
 
     def few(part: ndarray) -> ndarray:
@@ -353,7 +357,7 @@ def _sampled(x: ndarray, output_size: Ints, passes: list[tuple[int, Sampling]], 
 
 
 def _rounded(s: Sampling, dtype: np.dtype) -> Sampling:
-    """Round the weights as torch's loop over any number of taps does: of two, the first is 1 minus the second."""
+    """Round weights to a half type as torch's general loop does: of two, the first is 1 minus the rounded second."""
     weight = dt.cast(s.weight, dtype)
     if weight.shape[1] == 2:
         weight[:, 0] = 1 - weight[:, 1]
@@ -361,7 +365,7 @@ def _rounded(s: Sampling, dtype: np.dtype) -> Sampling:
 
 
 def averaged(x: ndarray, *args: Any, mode: str) -> ndarray:
-    """`interpolated` with a filter as wide as an output element's extent."""
+    """Compute `interpolated` with a filter as wide as an output element's extent."""
     return interpolated(x, *args, sampling=functools.partial(antialiased, mode), averages=True)
 
 
@@ -372,7 +376,7 @@ def _result(y: ndarray, x: ndarray) -> ndarray:
 
 
 def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) -> ndarray:
-    """Copy one input element to each output element: the nearest to its centre, or that at or before its position."""
+    """Copy one input element to each output element: the nearest to its centre, or the one at or before it."""
     n = len(scales)
     _check_forward(x, output_size, n)
     if x.dtype not in (*dt.FLOATS, dt.uint8):
@@ -390,13 +394,15 @@ def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) ->
     return _result(y, x)
 
 
-# ---------------------------------------------------------------- rows
+# ---------------------------------------------------------------- declarations
 
 
 def _by_factors(input: ndarray, output_size: Any, *rest: Any, run: Callable[..., ndarray], dims: int, **given: Any):
-    """Run the op by output size or scale factors over ``dims``, as ``torch.nn.functional.interpolate`` does.
+    """Run an op with an output size or with scale factors, as ``torch.nn.functional.interpolate`` does.
 
-    An input of another rank is refused only by the op itself, or where a dimension lacks a factor.
+    ``dims`` is the number of the op's spatial dimensions. An input of another rank is refused only by the op itself, or
+    if
+    a dimension lacks a factor.
     """
     *align_corners, factors = rest
     n = input.ndim - 2
@@ -411,12 +417,15 @@ def _by_factors(input: ndarray, output_size: Any, *rest: Any, run: Callable[...,
     return run(input, output_size, *align_corners, *([None] * dims if factors is None else factors[:dims]), **given)
 
 
-_NEAREST = "Nearest-neighbour resampling of a sequence, image or volume: each element copies the one"
+_NEAREST = "Nearest-neighbour resampling of a sequence, image or volume: each output element copies the input element"
 _SHRINKS = "antialiased when it shrinks."
 
 
 def _precheck_lone(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse overlap with sequences of one element, which torch reads through TensorIterator."""
+    """If the input is 3-d with length 1, refuse an ``out=`` that partly overlaps it.
+
+    torch then uses TensorIterator, which checks this.
+    """
     x, (out,) = bound["self"], outs
     if x.ndim == 3 and x.shape[2] == 1 and out.shape == x.shape and out.dtype == x.dtype:
         check_apart(out, x)
@@ -426,7 +435,7 @@ _LONE = WriteSpec(out=_precheck_lone)
 
 
 def _resampling(names: str, run: Callable[..., ndarray], doc: str, differs: Sequence[str] = (), **given: Any) -> None:
-    """Declare the ops of one way to resample, and their overloads by output size or scale factors."""
+    """Declare the ops of one way to resample, and their ``.vec`` overloads with output size or scale factors."""
     rows(names, run, doc, differs=differs, writes=_LONE, **given)
     doc = "The op of the same name, given an output size or scale factors."
     for name in names.split():
@@ -434,7 +443,7 @@ def _resampling(names: str, run: Callable[..., ndarray], doc: str, differs: Sequ
         rows(f"{name}.vec", _by_factors, doc, run=run, dims=dims, **given)
 
 
-_NAMES, _DOC = "upsample_nearest1d upsample_nearest2d upsample_nearest3d", f"{_NEAREST} at or before its place."
+_NAMES, _DOC = "upsample_nearest1d upsample_nearest2d upsample_nearest3d", f"{_NEAREST} at or before its position."
 _resampling(_NAMES, copied, _DOC, ["nearest-floor", "upsample-scales"], exact=False)
 _NAMES = "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d"
 _resampling(_NAMES, copied, f"{_NEAREST} nearest to its centre.", ["upsample-scales"], exact=True)

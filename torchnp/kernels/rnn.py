@@ -1,4 +1,4 @@
-"""Recurrent networks: cells, and layers of them over whole sequences."""
+"""Recurrent networks: single cells, and layers that run cells over whole sequences."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Weights(NamedTuple):
 
 Cell = Callable[[ndarray, State, Weights], State]
 
-# ---------------------------------------------------------------- cells: from gates of the input and a state to a state
+# ---------------------------------------------------------------- cells: (gates of the input, state) -> new state
 
 
-_USUAL = frozenset({dt.float32, dt.float64, *dt.HALVES, dt.complex64, dt.complex128})  # others torch refuses somewhere
+_USUAL = frozenset({dt.float32, dt.float64, *dt.HALVES, dt.complex64, dt.complex128})  # all others raise in some op
 
 
 def _sigmoid(x: ndarray) -> ndarray:
-    if not dt.is_inexact(x.dtype):  # torch writes the result into the gate
+    if not dt.is_inexact(x.dtype):  # torch writes the float result into the gate
         raise cannot_cast(dt.get_default_dtype(), x.dtype)
     y: Any = np.negative(dt.cast(x, dt.opmath(x.dtype)))
     one = y.dtype.type(1)
@@ -53,7 +53,7 @@ def _sigmoid(x: ndarray) -> ndarray:
 
 
 def _cut(gates: ndarray, n: int) -> list[ndarray]:
-    """``np.split`` along the last dimension, which takes longer than the arithmetic of a small cell."""
+    """Split along the last dimension; ``np.split`` would take longer than the arithmetic of a small cell."""
     size, left = divmod(gates.shape[-1], n)
     if left:
         raise ValueError("array split does not result in an equal division")
@@ -71,7 +71,7 @@ def _added(x: ndarray, y: ndarray) -> ndarray:
 
 
 def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
-    """``x @ weight.T + bias``, or torch's error where sizes do not fit."""
+    """Return ``x @ weight.T + bias``, or raise torch's error if sizes do not fit."""
     if _differ(x, weight, bias) or x.dtype not in _USUAL:
         return any_linear(x, weight, bias)
     sizes = f"{x.size // max(x.shape[-1], 1)}x{x.shape[-1]} and {weight.shape[1]}x{weight.shape[0]}"
@@ -79,31 +79,31 @@ def linear(x: ndarray, weight: ndarray, bias: ndarray | None) -> ndarray:
     check(x.shape[-1] == weight.shape[1], f"{by}mat1 and mat2 shapes cannot be multiplied ({sizes})")
     inner = dt.opmath(x.dtype)
     wide, turned = dt.cast(x, inner), dt.cast(weight, inner).T
-    # For an inner size of 1 BLAS leaves bare products, but adds a row or a column of them to zeros.
+    # For an inner size of 1, BLAS adds the products to 0 only in a single row or column. Other products keep a -0.
     y = wide * turned if x.shape[-1] == 1 < min(x.size, len(weight)) else np.matmul(wide, turned)
     if bias is not None:
-        if x.ndim == 3 and not x.flags.c_contiguous:  # torch multiplies and adds in two steps then
+        if x.ndim == 3 and not x.flags.c_contiguous:  # torch then multiplies and adds in two steps
             return dt.cast(y, x.dtype) + bias
         y += dt.cast(bias, inner)
     return dt.cast(y, x.dtype)
 
 
 def lstm_gates(gates: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
-    """The gates i, f, g and o of an LSTM, activated."""
+    """Return the activated gates i, f, g and o of an LSTM."""
     *_, g, o = _cut(gates, 4)
     i, f = _cut(_sigmoid(gates[..., : 2 * g.shape[-1]]), 2)
     return i, f, np.tanh(g), _sigmoid(o)
 
 
 def gru_gates(of_input: ndarray, of_state: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
-    """The activated gates reset, update and new of a GRU, and the state's part of the last."""
+    """Return the activated gates reset, update and new of a GRU, and the state's part of the new gate."""
     (ir, iz, i_n), (hr, hz, hn) = _cut(of_input, 3), _cut(of_state, 3)
     reset = _sigmoid(_added(hr, ir))
     return reset, _sigmoid(_added(hz, iz)), np.tanh(add(i_n, reset * hn)), hn
 
 
 def lstm(gates: ndarray, state: State, w: Weights) -> State:
-    """One step of an LSTM."""
+    """Compute one step of an LSTM."""
     h, c = state
     i, f, g, o = lstm_gates(_added(linear(h, w.hh, w.bias_hh), gates))
     c = (f * c if f.dtype == c.dtype else mul(f, c)) + i * g
@@ -133,12 +133,12 @@ def _relu(gates: ndarray, state: State, w: Weights) -> State:
 
 # ---------------------------------------------------------------- layers
 
-_TAKEN = frozenset({dt.float32, *dt.HALVES})  # oneDNN accepts these, and knows some more
+_TAKEN = frozenset({dt.float32, *dt.HALVES})  # dtypes that oneDNN accepts; `_KNOWN` adds those that it recognises
 _KNOWN = _TAKEN | {dt.uint8, dt.int8, dt.float8_e4m3fn, dt.float8_e5m2}
 
 
 def check_vendor(x: ndarray, ih: ndarray, hh: ndarray, bias: ndarray | None, h: ndarray, c: ndarray) -> None:
-    """Refuse a layer's dtypes that oneDNN does not support or mix; half types may have float32 biases."""
+    """Raise torch's error for dtypes that oneDNN does not support or mix; half types may have float32 biases."""
     for a in (x, h, c, bias, ih, hh):
         if a is not None and a.dtype not in _TAKEN:
             check(a.dtype in _KNOWN, "get_mkldnn_dtype: unsupported data type")
@@ -154,7 +154,9 @@ def run(
 ) -> tuple[ndarray, State]:
     """Run one direction of one layer over (time, batch, features).
 
-    With ``sizes``, run over packed sequences, longest first: step ``t`` has ``sizes[t]``; the others keep their state.
+    With ``sizes``, sequences are packed, the longest first: step ``t`` has ``sizes[t]`` of them. Ended sequences keep
+    their
+    state.
     """
     gates = linear(x, w.ih, w.bias_ih)
     if sizes is None:
@@ -166,7 +168,7 @@ def run(
     out = np.empty((*x.shape[:-1], state[0].shape[-1]), state[0].dtype)
     for t, n in reversed(steps) if reverse else steps:
         new = cell(gates[t], tuple(s[:n] for s in state), w)
-        if new[0].dtype != out.dtype:  # from a GRU with an input of a wider dtype
+        if new[0].dtype != out.dtype:  # a GRU whose input has a wider dtype
             out = dt.cast(out, new[0].dtype)
         out[t] = new[0]
         state = (
@@ -178,7 +180,7 @@ def run(
 
 
 def half_lstm(x: ndarray, state: State, w: Weights, reverse: bool) -> tuple[ndarray, State]:
-    """One direction of one LSTM layer of a half type as oneDNN runs it, with one bias: only the states are rounded."""
+    """Run one direction of a half-type LSTM layer as oneDNN does, with one bias: only the states are rounded."""
     inner = dt.opmath(x.dtype)
     ih, hh = dt.cast(w.ih, inner), dt.cast(w.hh, inner)
     gates = linear(dt.cast(x, inner), ih, w.bias_ih)
@@ -196,7 +198,7 @@ def half_lstm(x: ndarray, state: State, w: Weights, reverse: bool) -> tuple[ndar
 def _half_layer(
     x: ndarray, state: State, w: Weights, reverse: bool, sizes: Sequence[int] | None
 ) -> tuple[ndarray, State]:
-    """`half_lstm` of a sequence, or of packed ones of one length, with the rounded sum of two biases."""
+    """Run `half_lstm` over a sequence, or over packed ones of equal length, with the rounded sum of two biases."""
     bias = None
     if w.bias_ih is not None and w.bias_hh is not None:
         bias = dt.cast(add(w.bias_ih, w.bias_hh), dt.opmath(x.dtype))
@@ -218,7 +220,7 @@ def _layers(
     cell: Cell, x: ndarray, sizes: list[int] | None, states: Sequence[ndarray], params: Sequence[ndarray],
     has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
 ) -> tuple[ndarray, list[ndarray]]:  # fmt: skip
-    """All layers; ``states`` and the states returned are stacked (layers * directions, batch, size)."""
+    """Run all layers; ``states`` and the returned states are stacked: (layers * directions, batch, size)."""
     directions = 2 if bidirectional else 1
     projected = len(states) == 2 and states[0].shape[-1] != states[1].shape[-1]
     level = sizes is None or len(set(sizes)) == 1
@@ -227,7 +229,7 @@ def _layers(
     # torch rounds every step of a half type, except in its fused LSTM.
     fused = not rounds and len(states) == 2 and dt.is_half(x.dtype) and not _differ(x, *states, *params)
     dtype, inner = x.dtype, dt.opmath(x.dtype)
-    single = vendor and not rounds  # oneDNN is given the sum of two biases, whatever they are
+    single = vendor and not rounds  # oneDNN gets the sum of two biases, whatever their dtypes
     taken = [dt.cast(p, inner) if fused or (single and p.ndim == 1) else p for p in params]
     rows = iter(_weights(taken, has_biases, projected))
     for s in states:
@@ -235,7 +237,7 @@ def _layers(
         words = f"Expected hidden size of ({num_layers * directions}, ...), got {shape_text(s.shape)}"
         check(s.ndim == 3 and s.shape[0] == num_layers * directions, words)
     if vendor:
-        for ih, hh, bias_ih, bias_hh, _ in _weights(params, has_biases, projected):  # torch asks oneDNN then
+        for ih, hh, bias_ih, bias_hh, _ in _weights(params, has_biases, projected):  # here oneDNN checks the dtypes
             check_vendor(x, ih, hh, None if bias_ih is None or bias_hh is None else add(bias_ih, bias_hh), *states)
     wide = [dt.cast(s, inner) if fused else s for s in states]
     y = dt.cast(x, inner) if fused else x
@@ -288,7 +290,7 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
     states = _states(cell, hx, "lstm_cell")
     for x in (input, w_ih, w_hh):
         wrap_dim(1, x.ndim)
-    if cell in (_tanh, _relu):  # torch checks their gates before the input, and an LSTM's after it
+    if cell in (_tanh, _relu):  # torch checks the gates of these before the input, those of an LSTM after it
         _check_gates(cell, w_ih, w_hh)
     size, wanted = input.shape[-1], w_ih.shape[1]
     check(size == wanted, f"input has inconsistent input_size: got {size} expected {wanted}")
@@ -305,7 +307,7 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
     ends = cell(linear(input, w_ih, b_ih), tuple(states), Weights(w_ih, w_hh, b_ih, b_hh, None))
     if cell is not _gru:
         return ends
-    own = stride_rules.layout_of(hx)  # torch adds a row-major gate to the state
+    own = stride_rules.layout_of(hx)  # torch adds a row-major gate to the state, which decides the strides
     return (stride_rules.place(ends[0], stride_rules.iterated((own, (hx.shape, stride_rules.contiguous(hx.shape))))),)
 
 

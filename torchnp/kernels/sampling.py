@@ -1,4 +1,4 @@
-"""Draws from named distributions: exponential, Cauchy, log-normal, geometric, multinomial, Poisson, binomial."""
+"""Random numbers of named distributions: exponential, Cauchy, log-normal, geometric, multinomial, Poisson, binomial."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from torchnp.random import Generator, default_generator, libm
 ndarray = np.ndarray
 Sample = Callable[[Generator, int], ndarray]
 
-# ---------------------------------------------------------------- formulas of one uniform or normal value
+# ---------------------------------------------------------------- functions of one uniform or normal value
 
 
 def _exactly(dtype: np.dtype, function: Callable[[float], float], ufunc: np.ufunc) -> Callable[[ndarray], ndarray]:
-    """Return the C library's function where its last bit shows; NumPy's is equal after rounding to float32."""
+    """Return the C library's function for float64; for other dtypes, NumPy's result is equal after rounding."""
     return (lambda x: libm(function, x)) if dtype == float64 else ufunc
 
 
@@ -131,7 +131,7 @@ def _precheck_multinomial(bound: Bound, outs: list[ndarray]) -> None:
     writes=WriteSpec(out=_precheck_multinomial),
 )
 def multinomial(self, num_samples, replacement=False, *, generator=None):
-    """Indices drawn in proportion to the weights of each row."""
+    """Random indices, with probabilities proportional to the weights of each row."""
     _check_weights(self)
     check(num_samples > 0, "cannot sample n_sample <= 0 samples")
     categories = self.shape[-1]
@@ -170,23 +170,23 @@ def _race(weights: ndarray, samples: int, generator: Generator | None) -> ndarra
     fair = np.max(wide) < math.inf and np.min(wide) >= 0
     check(fair, "probability tensor contains either `inf`, `nan` or element < 0")
     check(np.all(np.any(wide != 0, -1)), _NO_WEIGHT)
-    # The largest of p / Exp(1) is at i in proportion to p[i].
+    # The index of the largest p / Exp(1) is i with a probability proportional to p[i].
     race = cast(wide / cast(exponential(weights, generator=generator), wide.dtype), weights.dtype)
     if samples == 1:
         return np.argmax(race, -1)[:, None]
     return np.argsort(-cast(race, wide.dtype), -1, kind="stable")[:, :samples]
 
 
-# ---------------------------------------------------------------- rejection: the number of words depends on their values
+# ---------------------------------------------------------------- rejection sampling
 
 
 @kernel("poisson", like=np.random.poisson, differs=["random-stream", "random-dtype", "missing-kernel"])
 def poisson(self, generator=None):
-    """Poisson values, each of its own rate."""
+    """Poisson random numbers, each with its own rate."""
     require("poisson_cpu", self.dtype, FLOATS)
     rates = self.ravel()
     bad = np.flatnonzero(~(rates >= 0))
-    some = rates[: bad[0]] if bad.size else rates  # torch draws these before it meets the bad one
+    some = rates[: bad[0]] if bad.size else rates  # torch samples these before it reaches the invalid rate
     out = np.empty(some.shape, self.dtype if self.dtype == float32 else float64)
     counts = lambda part: rejection.poisson(cast(some[part], float64))
     rejection.sample(generator or default_generator, counts, out, 3)
@@ -196,7 +196,7 @@ def poisson(self, generator=None):
 
 @kernel("binomial", like=np.random.binomial, differs=["random-stream", "random-dtype", "missing-kernel"])
 def binomial(count, prob, generator=None):
-    """Successes in `count` trials of probability `prob`."""
+    """Numbers of successes in ``count`` trials with probability ``prob``."""
     for name, x in (("count", count), ("prob", prob)):
         words = f"binomial only supports floating-point dtypes for {name}, got: {scalar_name(x.dtype)}"
         check(is_floating(x.dtype), words, ValueError)

@@ -1,4 +1,4 @@
-"""Products of float8 matrices with scales."""
+"""Matrix products of float8 tensors with scales."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def _scaled_mm(
 ):  # fmt: skip
     """(scale_a * self) @ (scale_b * mat2) + bias, divided by ``scale_result`` if ``out_dtype`` is float8.
 
-    With one dtype and two single scales oneDNN computes it, and float8_e4m3fn overflows to nan; otherwise the
-    operands are scaled in float32 and the result saturates.
+    If both operands have the same dtype and a single scale each, oneDNN computes the product, and float8_e4m3fn
+    overflows
+    to nan. Otherwise the operands are scaled in float32, and the result saturates.
     """
     out = self.dtype if out_dtype is None else dt.as_dtype(out_dtype)
     by_onednn = self.dtype == mat2.dtype and scale_a.size == 1 == scale_b.size
@@ -77,7 +78,7 @@ def _emulated(
 
 
 def _plus(total: ndarray, bias: ndarray) -> ndarray:
-    """Add a bias of any dtype as an in-place op does."""
+    """Add a bias of any dtype, with the checks of torch's in-place addition."""
     check_fits(bias, total)
     wide = dt.promote_types(total.dtype, bias.dtype)
     check_result_dtype(wide, total.dtype)
@@ -97,14 +98,17 @@ def _check_operands(names: tuple[str, str], a: ndarray, b: ndarray, scale_result
 
 
 def _check_steps(scale_a: ndarray, scale_b: ndarray) -> None:
-    """Refuse scales of rows whose second stride is not 1, even for a single element."""
+    """Raise torch's error for row-wise scales whose second stride is not 1, even if that dimension has size 1."""
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
         step = element_strides(scale)[dim_of(scale, 1)]
         check(step == 1, f"expected {name}.stride(1) to be 1, but got {step}", ValueError)
 
 
 def _joint_scaling(a: ndarray, b: ndarray, scale_a: ndarray, scale_b: ndarray) -> bool:
-    """Return whether both have one scale, or one per row and column; the second is checked only if the first fits."""
+    """Return whether both operands have a single scale, or one per row of ``a`` and column of ``b``.
+
+    The second operand is checked only if the first one fits.
+    """
     turned = lambda fits: fits(*[matrix_transposed(x) for x in (scale_b, b)][::-1])
     return any(fits(a, scale_a) and turned(fits) for fits in (_one_scale, _scale_of_rows))
 
@@ -143,7 +147,7 @@ def _scaled_mm_v2(
     self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, contraction_dim=(),
     use_fast_accum=False,
 ):  # fmt: skip
-    """`_scaled_mm` with the kind of scaling given as numbers: 0 one scale, 1 one for each row or column."""
+    """`_scaled_mm` with the scaling given by recipe numbers: 0 for one scale, 1 for a scale per row or column."""
     out = self.dtype if out_dtype is None else dt.as_dtype(out_dtype)
     check(self.ndim == 2, "mat_a must be a matrix", ValueError)
     check(mat2.ndim == 2, "mat_b must be a matrix", ValueError)
@@ -178,7 +182,7 @@ def _scaled_mm_v2(
 
 
 def _check_recipes(a: ndarray, b: ndarray, scale_a: Any, recipe_a: Any, scale_b: Any, recipe_b: Any) -> None:
-    """The checks of scales since torch 2.14; before, all of them had one message."""
+    """Make the checks of scales that torch makes since 2.14; before, it had one message for all of them."""
     kinds = f"mat_a.dtype={dt.scalar_name(a.dtype)}{{}} mat_b.dtype={dt.scalar_name(b.dtype)}"
     float8 = a.dtype in dt.FLOAT8S and b.dtype in dt.FLOAT8S
     check(float8, f"Expected both inputs to be fp8 or fp4 types but got {kinds.format(' and')}", ValueError)

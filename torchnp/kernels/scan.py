@@ -34,7 +34,7 @@ ndarray = np.ndarray
 # torch accumulates float32 in double; half types in float32.
 _WIDE = {dt.float32: dt.float64, dt.complex64: dt.complex128, dt.float16: dt.float32, dt.bfloat16: dt.float32}
 
-_COLUMNS: Threshold = 1 << 9  # running values from which a vector operation for each step is faster than `accumulate`
+_COLUMNS: Threshold = 1 << 9  # sums side by side; from here on, a ufunc call per step is faster than `accumulate`
 
 
 def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndarray:
@@ -54,7 +54,10 @@ def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndar
 
 
 def _accumulate(ufunc: np.ufunc, x: ndarray, axis: int, wide: np.dtype, out: np.dtype, from_zero: bool) -> ndarray:
-    """``ufunc.accumulate`` of ``x`` as ``out``, computed in ``wide`` tile by tile; ``from_zero`` turns -0 into 0."""
+    """Apply ``ufunc.accumulate`` in the dtype ``wide``, tile by tile, and return the result as ``out``.
+
+    ``from_zero`` turns results of -0 into 0.
+    """
 
     def run(part: ndarray, before: ndarray | None = None) -> ndarray:
         value = dt.cast(dt.cast(part, out), wide)
@@ -87,7 +90,7 @@ def _accumulate(ufunc: np.ufunc, x: ndarray, axis: int, wide: np.dtype, out: np.
 
 
 def _fused_product(a: ndarray, b: ndarray) -> ndarray:
-    """Complex product, each part with one rounding less (an FMA), as torch's is compiled."""
+    """Multiply complex numbers with an FMA in each part, as torch's compiled code does."""
     parts = fma(a.real, b.real, -(a.imag * b.imag)), fma(a.real, b.imag, a.imag * b.real)
     return np.stack(parts, -1).view(b.dtype)[..., 0]
 
@@ -105,8 +108,8 @@ def _quick_cumsum(self, dim, *, dtype=None):
 
 
 _ZERO = np.zeros(())
-_FEW: Threshold = 1 << 12  # elements up to which one pass in double is faster than products
-_RUN: Threshold = 32  # terms that one product with a triangle of ones sums up
+_FEW: Threshold = 1 << 12  # elements up to which one pass in float64 is faster than `_large_cumsum`
+_RUN: Threshold = 32  # terms that are summed by one product with a triangular matrix of ones
 _TRIANGLE = np.triu(np.ones((_RUN, _RUN)))
 
 
@@ -143,7 +146,7 @@ def _large_cumsum(x: ndarray, axis: int) -> ndarray | None:
 
 
 def _look(bound: Bound, targets: list[ndarray]) -> None:
-    """Check the dimension, then that the target has the requested dtype; dispatch comes last."""
+    """Check the dimension, then the target's dtype against the requested one, before torch dispatches by dtype."""
     if bound["self"] is not targets[0]:
         look_told(bound, targets)
     elif bound["dtype"] is not None:
@@ -181,7 +184,7 @@ def logcumsumexp(self, dim):
 
 
 def _complex_logcumsumexp(x: ndarray, axis: int) -> ndarray:
-    """Complex `logcumsumexp`, step by step; NaN stays."""
+    """Compute complex `logcumsumexp` step by step; NaN stays."""
     start = np.full(x.shape[:axis] + x.shape[axis + 1 :], -np.inf, x.dtype)
     step = lambda total, row: complex_logaddexp(row, total)
     steps = itertools.accumulate(np.moveaxis(x, axis, 0), step, initial=start)
@@ -192,7 +195,7 @@ def _complex_logcumsumexp(x: ndarray, axis: int) -> ndarray:
 
 
 def _running(x: ndarray, dim: int, *, op: str, ufunc: np.ufunc) -> tuple[ndarray, ndarray]:
-    """Running extrema and where they are: the last of equal ones, and from a NaN on the last NaN."""
+    """Return running extrema and their indices: of equal elements the last, and after a NaN the last NaN."""
     if x.ndim == 0 and dim not in (0, -1):
         raise IndexError(f"{op}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
     if x.size == 0 and since("2.14"):
@@ -219,7 +222,7 @@ def _written(self, values, indices, dim, *, op, running):
         for x in (values, indices) if d != axis else ():
             wrap_dim(d, x.ndim)
     for target, value in zip((values, indices), running(self, dim), strict=True):
-        # torch walks the targets by their own strides in the shape of self.
+        # torch writes in the shape of self, by each target's own strides.
         as_strided(target, self.shape, element_strides(target)[: self.ndim])[...] = value
 
 
@@ -237,5 +240,5 @@ rows("_cummin_helper", _written, "`cummin` written into ``values`` and ``indices
 
 @kernel("cummaxmin_backward")
 def cummaxmin_backward(grad, input, indices, dim):
-    """Gradient of `cummax` and `cummin`: each gradient goes to the element that was taken."""
+    """Gradient of `cummax` and `cummin`: each gradient is added to the element that was the extremum."""
     return scatter_add(np.zeros(input.shape, input.dtype), dim, indices, grad) if input.size else input

@@ -40,7 +40,7 @@ _ANY = {r: r for r in ("sum", "prod", "mean", "amax", "amin")} | {"max": "amax",
 
 
 def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, include_self=True, known=_ADD_OR_MULTIPLY):
-    """Elements of ``src``, or one number, written or reduced into a row-major copy along a dimension."""
+    """Write or reduce elements of ``src``, or one number, into a row-major copy along a dimension."""
     if src is not None and reduce is not None and op == "scatter":
         warn(
             "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
@@ -59,7 +59,7 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
         return copy_to_write(self)
     i, shape = index.reshape(index.shape or (1,)), self.shape or (1,)
     _check_code(self, reduce, include_self, "scalar" if src is None else "tensor")
-    accumulate.check_bounds(i[(slice(1),) * i.ndim], dim, shape[dim])  # torch checks this before it reads the number
+    accumulate.check_bounds(i[(slice(1),) * i.ndim], dim, shape[dim])  # torch checks the first index before ``value``
     values = scalar(value, self.dtype) if src is None else src.reshape(src.shape or (1,))[tuple(map(slice, i.shape))]
     accumulate.check_bounds(i, dim, shape[dim])
     out = copy_to_write(self)
@@ -97,7 +97,10 @@ def _precheck_scatter(bound: Bound, written: list[ndarray]) -> None:
 
 
 def _check_sizes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> None:
-    """Refuse an index of another rank than self and ``src``, or larger than these (than self only beside ``dim``)."""
+    """Raise torch's error if the index has another rank than self and ``src``, or is larger than one of them.
+
+    Along ``dim`` the index may be larger than self.
+    """
     shape, sizes = self.shape or (1,), index.shape or (1,)
     check(len(sizes) == len(shape), "Index tensor must have the same number of dimensions as self tensor")
     if src is not None and max(src.ndim, 1) != len(sizes):
@@ -114,7 +117,7 @@ def _check_sizes(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -
 
 
 def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str) -> None:
-    """Refuse the dtypes that torch's kernel of a reduction lacks."""
+    """Raise torch's error for dtypes that its kernel for the reduction lacks."""
     name = f"scatter_gather_{kind}_cpu" + (f"_reduce_{reduce}" if reduce in ("mean", "amax", "amin") else "")
     refuse(name if include_self else "scatter_reduce_exclude_input_init", self.dtype, rarer("2.14", RARE_OR_CHALF))
     lacking: dict[Any, Any] = {"amax": COMPLEXES, "amin": COMPLEXES, "mean": (bool_,)}
@@ -122,7 +125,7 @@ def _check_code(self: ndarray, reduce: str | None, include_self: bool, kind: str
 
 
 _WRITES = WriteSpec(inplace=_precheck_scatter, memory_first=True, onto=True)
-_AT = "along a dimension at the positions of the index."
+_AT = "along a dimension at the indices in ``index``."
 (scatter,) = rows(
     "scatter.src", _scattered, f"The tensor with ``src``'s elements written {_AT}", like=np.put_along_axis,
     differs=["gather-negative", "gather-crops", "no-mixed-writes", "index-write-overlap"], writes=_WRITES,
@@ -146,7 +149,7 @@ rows("scatter_reduce.two", _scattered, _DOC, known=_ANY, differs=["half-opmath"]
 
 
 def _around(x: ndarray, dim: int) -> tuple[int, ...]:
-    """The shape of a slice."""
+    """Return the shape of the slices along ``dim``."""
     return (*x.shape[:dim], *x.shape[dim + 1 :])
 
 
@@ -172,11 +175,11 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     return dim
 
 
-_BY_ROWS: Threshold = 16  # elements of the source for each row from which torch adds row by row
+_BY_ROWS: Threshold = 16  # elements of the source per row of self; from so many on, torch adds row by row
 
 
 def _quick_index_add(self, dim, index, source):
-    """Fast path that adds a few rows to a dense matrix."""
+    """Add a few rows to a dense matrix; return None for other arguments."""
     if not type(self) is type(index) is type(source) is ndarray or type(dim) is not int or dim or self.ndim != 2:
         return None
     if not is_float(self) or source.dtype is not self.dtype or not is_plain(self):
@@ -207,15 +210,15 @@ def _quick_index_add(self, dim, index, source):
     ],
 )
 def index_add(self, dim, index, source, *, alpha=1):
-    """The tensor with ``alpha`` times the source's slices added at the positions that a vector names."""
+    """The tensor with ``alpha`` times each slice of ``source`` added at its index along a dimension."""
     dim = _check_index_source(self, dim, index, source, "index_add_()")
-    # torch then calls scatter_add, which rounds half types once; otherwise it adds slice after slice
+    # If `whole`, torch calls scatter_add, which rounds half types once; otherwise it adds slice after slice.
     one = alpha == 1 and not isinstance(alpha, bool)
     whole = dim in (0, self.ndim - 1) and one and index.dtype == int64 and self.dtype != complex32
     whole = whole and self.ndim > 1
     if index.size or self.ndim < 2:
         rare = "add_stub" if self.ndim > 1 else "index_add_"
-        if self.ndim > 1 and self.size and not whole:  # torch checks the first index before its first sum
+        if self.ndim > 1 and self.size and not whole:  # torch checks the first index before it adds
             check(accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None, index_out_of_range())
         by_rows = whole and dim == 0 and self.size and source.size >= _BY_ROWS * len(self) and source.flags.c_contiguous
         summed = "scatter_add_expanded_index" if by_rows else "scatter_gather_tensor_cpu"
@@ -242,7 +245,7 @@ def index_add(self, dim, index, source, *, alpha=1):
 
 
 def _add_along(out: ndarray, index: ndarray, source: ndarray) -> None:
-    """Add slices of the second dimension at their positions in that of a row-major array."""
+    """Add the slices of ``source`` along dimension 1 to the slices of the row-major ``out`` at ``index``."""
     size, row = out.shape[1], out[0, 0].size
     for part in blocks(len(out), max(STRIP // max(index.size * row, 1), 1)):
         places = np.arange(len(out))[part][:, None] * size + index if len(out) > 1 else index
@@ -250,7 +253,7 @@ def _add_along(out: ndarray, index: ndarray, source: ndarray) -> None:
 
 
 def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha: Any) -> ndarray:
-    """`index_add` by sums with alpha; slices of one position are added one after the other."""
+    """Compute `index_add` slice by slice with alpha; slices of the same index are added one after the other."""
     out, left, dtype = self.copy(), np.arange(index.size), self.dtype
     wide, alone = opmath(dtype), None
     if dtype in HALVES:
@@ -273,14 +276,14 @@ def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha:
 
 
 def _precheck_index_copy(bound: Bound, targets: list[ndarray]) -> None:
-    """Check the dimension, then memory: torch does both before all else."""
+    """Check the dimension, then memory: torch checks these before anything else."""
     wrap_dim(bound["dim"], targets[0].ndim)
     check_target(targets[0])
     precheck_apart(bound, targets)
 
 
 def _check_window(self: ndarray, dim: int, n: int) -> None:
-    """Refuse an empty target as torch does: it makes a window on ``n`` slices before it checks the index."""
+    """Raise torch's error for an empty target: torch makes a view of ``n`` slices before it checks the index."""
     if n and self.ndim and not self.shape[dim]:
         empty, shape = cloned(self), self.shape
         steps = layout_of(empty)[1]
@@ -327,7 +330,7 @@ def index_copy(self, dim, index, source):
 
 
 def _check_filled(self: ndarray, dim: int, index: ndarray) -> None:
-    """Refuse an index out of bounds (negative ones count from the end) if the slices have elements."""
+    """Raise torch's error for an index out of bounds if slices have elements; negative ones count from the end."""
     size = self.shape[dim] if self.ndim else 1
     wrong = index[(index < -size) | (index >= size)]
     if wrong.size and 0 not in _around(self, dim):
@@ -336,7 +339,7 @@ def _check_filled(self: ndarray, dim: int, index: ndarray) -> None:
 
 @kernel("index_fill.int_Scalar", like=np.put_along_axis, differs=["zero-dim-axis"], writes=_APART_LAST)
 def index_fill(self, dim, index, value):
-    """The tensor with one number in the slices that a vector names."""
+    """The tensor with one number written into the slices at ``index`` along a dimension."""
     check(index.dtype == int64, "index_fill_(): Expected dtype int64 for index.", IndexError)
     words = "index_fill_(): Converting complex Scalar to non-complex type is not supported"
     check(is_complex(self.dtype) or not isinstance(value, complex), words)
@@ -353,7 +356,7 @@ def index_fill(self, dim, index, value):
     return out
 
 
-# torch reads the number before it writes.
+# torch reads the number before it writes, so the value may share memory with the target.
 _FILL = WriteSpec(
     free=("value",), after=lambda bound, targets: check_written_at(targets[0], [bound["index"]]), onto=True
 )
@@ -366,14 +369,14 @@ def check_filler(value: ndarray) -> None:
 
 @kernel("index_fill.int_Tensor", like=np.put_along_axis, differs=["zero-dim-axis", "fill-0d"], writes=_FILL)
 def index_fill_tensor(self, dim, index, value):
-    """The tensor with the number of a 0-d tensor in the slices that a vector names."""
+    """The tensor with the number in a 0-d tensor written into the slices at ``index`` along a dimension."""
     check_filler(value)
     return index_fill(self, dim, index, item(value))
 
 
 @kernel("index_reduce", differs=["half-opmath"], writes=_APART_LAST)
 def index_reduce(self, dim, index, source, reduce, *, include_self=True):
-    """The tensor with the source's slices reduced into those that a vector names."""
+    """The tensor with each slice of ``source`` reduced into the slice at its index along a dimension."""
     warn("index_reduce() is in beta and the API may change at any time.")
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
@@ -385,8 +388,8 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     if self.ndim < 2:
         refuse("index_func_", self.dtype, _NO_INDEX_REDUCE)
     elif index.size:
-        select(self, dim, 0)  # torch's first window
-        if accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None:  # torch goes slice by slice
+        select(self, dim, 0)  # torch first makes a view of one slice
+        if accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None:  # torch checks index by index
             _refuse_index_reduce(self, reduce)
     check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     out = copy_to_write(self)
@@ -402,7 +405,7 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     shape = out.shape or (1,)
     i = np.broadcast_to(index.reshape([-1 if d == dim else 1 for d in range(len(shape))]), source.shape or (1,))
     places = accumulate.linear(i, shape, dim)
-    # torch counts by `index_add` of ones, which rounds half types once if it calls scatter_add
+    # For a mean, torch counts by `index_add` of ones, which rounds half types once if it calls scatter_add.
     steps = self.ndim < 2 or dim not in (0, self.ndim - 1) or index.dtype != int64
     flat = (out.reshape(-1), places.reshape(-1), source.reshape(-1))
     out = accumulate.reduce_at(*flat, reduce, include_self, True, steps)
@@ -423,7 +426,7 @@ def _reduce_slices(out: ndarray, dim: int, index: ndarray, source: ndarray, redu
 
 
 def _refuse_division(dtype: np.dtype) -> None:
-    """Refuse dtypes without division: a mean divides by counts last, even without elements."""
+    """Raise torch's error for dtypes without division: a mean divides by counts, even if it has no elements."""
     refuse("div_cpu", dtype, (complex32,))
     refuse("div_floor_cpu", dtype, (bool_,))
 
@@ -432,7 +435,7 @@ _NO_INDEX_REDUCE = RARE_OR_CHALF | {bool_, *COMPLEXES}
 
 
 def _refuse_index_reduce(x: ndarray, reduce: str) -> None:
-    """Refuse the dtypes that a reduction's ops lack."""
+    """Raise torch's error for dtypes that a reduction's ops lack."""
     if reduce == "mean":
         refuse("add_stub", x.dtype, RARE)
     elif reduce != "prod":

@@ -1,4 +1,4 @@
-"""Sequences of different lengths: padded into one tensor, packed step by step, jagged, or reduced one by one."""
+"""Sequences of different lengths: padded into one tensor, packed step by step, jagged, or reduced by segment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ndarray = np.ndarray
 
 @kernel("pad_sequence")
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
-    """Sequences of different lengths in one tensor, filled up at one side."""
+    """Sequences of different lengths in one tensor, padded at one side."""
     check(len(sequences) > 0, "received an empty list of sequences")
     words = f"Expected padding_side to be one of left or right, but got {padding_side}."
     check(padding_side in ("left", "right"), words)
@@ -47,7 +47,7 @@ def _no_lengths(x: ndarray) -> str:
 
 @kernel("_pack_padded_sequence")
 def _pack_padded_sequence(input, lengths, batch_first):
-    """The steps of all sequences one after the other, and how many sequences each step has."""
+    """Packed sequences: for each step the elements of all sequences that reach it, and the number of these."""
     check(input.size > 0, "Cannot pack empty tensors.")
     check(lengths.dtype == dt.int64 and lengths.ndim == 1, _no_lengths(lengths))
     steps = input.swapaxes(0, 1) if batch_first else input
@@ -67,7 +67,7 @@ def _pack_padded_sequence(input, lengths, batch_first):
 
 @kernel("_pad_packed_sequence")
 def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length):
-    """Packed sequences in one tensor, filled up at the end, and their lengths."""
+    """Packed sequences in one tensor, padded at the end, and their lengths."""
     check(batch_sizes.dtype == dt.int64 and batch_sizes.ndim == 1, _no_lengths(batch_sizes))
     check(batch_sizes.size, "batch_sizes can not be empty")
     longest, batch = batch_sizes.size, int(batch_sizes[0])
@@ -81,7 +81,7 @@ def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_le
 
 
 def _unpacked(out, packed, batch_sizes, batch_first):
-    """Packed steps written into a padded tensor."""
+    """Write packed steps into a padded tensor."""
     start = 0
     for i, n in enumerate(batch_sizes.tolist()):
         rows, values = slice_tensor(select(out, 0, i), 0, 0, n), packed[start : start + n]
@@ -121,7 +121,7 @@ def _copy_rows(target: ndarray, source: ndarray) -> None:
 
 @kernel("_jagged_to_padded_dense_forward")
 def _jagged_to_padded_dense_forward(values, offsets, max_lengths, padding_value=0.0):
-    """Rows of unequal length as rows of one length, the rest padded; longer rows are cut."""
+    """Jagged rows as rows of one length: shorter rows are padded, longer ones are cut."""
     single = len(offsets) == len(max_lengths) == 1
     name = "_jagged_to_padded_dense_forward"
     asserted = "offsets_list.size() == 1 && max_lengths.size() == 1 INTERNAL ASSERT FAILED"
@@ -140,7 +140,7 @@ def _jagged_to_padded_dense_forward(values, offsets, max_lengths, padding_value=
 
 @kernel("_padded_dense_to_jagged_forward")
 def _padded_dense_to_jagged_forward(dense, offsets, total_L=None):
-    """The beginnings of padded rows, concatenated."""
+    """Padded rows as jagged rows: the parts without padding, concatenated."""
     name = "_padded_dense_to_jagged_forward"
     check(len(offsets) == 1, f"offsets_list.size() == 1 INTERNAL ASSERT FAILED: {name}(): {_SINGLE}")
     ends = _ends(name, offsets[0])
@@ -160,7 +160,7 @@ def _padded_dense_to_jagged_forward(dense, offsets, total_L=None):
 
 @kernel("_nested_compute_contiguous_strides_offsets")
 def _nested_compute_contiguous_strides_offsets(nested_size):
-    """Strides and offsets of parts of unequal shapes, stored one after the other."""
+    """Strides and offsets of a nested tensor's parts, which are contiguous and lie one after the other."""
     check_type(dt.int64, nested_size)
     strides = np.ones(nested_size.shape, np.int64)
     strides[:, :-1] = np.cumprod(nested_size[:, :0:-1], 1)[:, ::-1]
@@ -189,7 +189,7 @@ _START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf, "
 def _lengths_of(
     data: ndarray, lengths: ndarray | None, offsets: ndarray | None, axis: int, unsafe: bool
 ) -> tuple[ndarray, int]:
-    """Return the checked length of each segment, and the axis that they divide."""
+    """Check the arguments; return the length of each segment, and the axis that the segments divide."""
     axis = wrap_dim(axis, data.ndim)
     name, given = ("offsets", offsets) if offsets is not None else ("lengths", lengths)
     if given is None:
@@ -206,7 +206,7 @@ def _lengths_of(
 
 
 def _rows(data: ndarray, lengths: ndarray, axis: int) -> tuple[ndarray, ndarray, ndarray]:
-    """Return the rows that lie in a segment, the segment of each, and the mask of these rows."""
+    """Return the rows of ``data`` that lie in a segment, the segment of each, and the mask of these rows."""
     extent, count = data.shape[axis], lengths.shape[-1]
     outer = lengths.size // max(count, 1)
     rows = np.ascontiguousarray(data).reshape(outer * extent, math.prod(data.shape[axis + 1 :]))
@@ -217,7 +217,7 @@ def _rows(data: ndarray, lengths: ndarray, axis: int) -> tuple[ndarray, ndarray,
 
 @kernel("segment_reduce", like=np.add.reduceat, differs=["segments-by-length"])
 def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
-    """The sum, mean, product, maximum or minimum of each segment; a mean of nothing is NaN."""
+    """The sum, mean, product, maximum or minimum of each segment; the mean of an empty segment is NaN."""
     check(indices is None, "segment_reduce(): indices based reduction is not supported yet.")
     check(reduce in _START, unknown_reduction(reduce))
     lengths, axis = _lengths_of(data, lengths, offsets, axis, unsafe)
@@ -234,8 +234,8 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         np.multiply.at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
     else:
         beyond = np.less if reduce in ("min", "amin") else np.greater
-        rank = np.arange(segment.size) - np.searchsorted(segment, segment)  # in its segment
-        for i in range(int(rank.max(initial=-1)) + 1):  # of equal values, zeros of both signs too, the first is kept
+        rank = np.arange(segment.size) - np.searchsorted(segment, segment)  # position in its segment
+        for i in range(int(rank.max(initial=-1)) + 1):  # the first of equal values, also of 0 and -0, is kept
             mine = rank == i
             row, found = rows[mine], out[segment[mine]]
             out[segment[mine]] = np.where((beyond(row, found) | (row != row)) & (found == found), row, found)
@@ -249,7 +249,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
 
 @kernel("_segment_reduce_backward")
 def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offsets=None, axis=0, initial=None):
-    """The gradient of `segment_reduce`; equal extremes share it where it is positive."""
+    """Gradient of `segment_reduce`; equal maxima or minima share a gradient if it is positive."""
     check(reduce in _START, unknown_reduction(reduce))
     lengths, axis = _lengths_of(data, lengths, offsets, axis, True)
     dtype = data.dtype
@@ -276,7 +276,7 @@ def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offset
 
 
 def _prod_gradient(rows: ndarray, segment: ndarray, grad: ndarray, result: ndarray, initial: Any) -> ndarray:
-    """grad times the product of all others: result / value, or for zeros and NaN the product itself."""
+    """Return grad times the product of all other factors: result / value, or for zeros and NaN the product."""
     found = grad * result / rows
     start = 1.0 if initial is None else float(initial)
     for i, j in zip(*np.nonzero((rows == 0) | (rows != rows))):

@@ -1,4 +1,4 @@
-"""Ops that replace a tensor's memory in torch; an array keeps its own, so the result is an array on the new memory."""
+"""Ops that replace a tensor's storage in torch; an array keeps its memory, so the result is an array on the new one."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _window(self: ndarray, source: ndarray, offset: int, size: Sequence[int], st
     steps, offset = stride or contiguous(size), start // source.itemsize + offset
     kept = self.shape == tuple(size) and (not stride or element_strides(self) == tuple(stride))
     if not kept and offset >= 0 and 0 not in size:
-        # torch extends memory that it owns, and refuses other memory with this message.
+        # torch extends a storage that it owns, and raises this error for others.
         needed = offset + 1 + sum((n - 1) * s for n, s in zip(size, steps))
         check(needed <= whole.size, "Trying to resize storage that is not resizable")
     try:
         return as_strided(whole, size, steps, offset)
-    except RuntimeError as error:  # torch names the strides that it was given, if any
+    except RuntimeError as error:  # torch's message has the strides that it was given, if any
         words = str(error).replace(f"strides {shape_text(steps)}", f"strides {shape_text(stride)}")
         raise RuntimeError(words) from None
 
@@ -61,7 +61,7 @@ rows("set set_", lambda x: np.empty(0, x.dtype), "An empty tensor of ``self``'s 
 
 @kernel("_resize_output_")
 def _resize_output_(self, size, device):
-    """`resize_` of another op's out; torch has code for it on the meta device only."""
+    """`resize_` of another op's ``out=``; torch has a kernel for the meta device only."""
     kind = str(device).split(":")[0]
     check(kind == "cpu", f"out Tensor doesn't have the correct device set: expected {kind}, got cpu")
     return resize_(self, size)

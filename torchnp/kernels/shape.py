@@ -43,7 +43,7 @@ rows("_shape_as_tensor", lambda x: np.array(x.shape, int64), "The shape as a ten
 
 @kernel("is_set_to", like=np.shares_memory, differs=["set-to-the-whole"])
 def is_set_to(self, tensor):
-    """Whether two tensors are the same window on the same memory."""
+    """Whether two tensors have the same storage, offset, shape and strides."""
     mine, other = storage(self), storage(tensor)
     same = _memory.address(mine[0]) == _memory.address(other[0]) and mine[1] == other[1]
     return same and self.shape == tensor.shape and self.strides == tensor.strides
@@ -56,7 +56,7 @@ rows("_has_same_storage_numel", lambda x, other: _elements(x) == _elements(other
 
 @kernel("_debug_has_internal_overlap")
 def _debug_has_internal_overlap(self):
-    """0: no two elements share memory; 1: some do; 2: not known by strides alone."""
+    """0 if no two elements share memory, 1 if some do, 2 if the strides alone do not tell."""
     if self.transpose(_memory.memory_order(self) or range(self.ndim)).flags.c_contiguous:
         return 0
     return 1 if any(n > 1 and not s for n, s in zip(self.shape, self.strides)) else 2
@@ -69,7 +69,7 @@ rows("is_complex", lambda x: dtypes.is_complex(x.dtype), "Whether the dtype is c
 rows("is_floating_point", lambda x: dtypes.is_floating(x.dtype), "Whether the dtype is a real floating point one.")
 rows("is_signed", lambda x: dtypes.is_signed(x.dtype), "Whether the dtype has negative numbers.")
 
-# torch numbers its dtypes; the rows that return a dtype return it as an np.dtype.
+# torch's schemas return a dtype as an int (ScalarType); these ops return an np.dtype.
 
 _PROMOTION = ["promotion-category", "unsigned-promotion"]
 rows(
@@ -85,7 +85,7 @@ rows(
     like=np.can_cast, differs=["can-cast-by-category"],
 )  # fmt: skip
 
-# ---------------------------------------------------------------- what arrays are not
+# ---------------------------------------------------------------- constants: properties that arrays do not have
 
 _FALSE = "is_conj is_neg is_distributed is_inference _is_zerotensor retains_grad is_pinned is_vulkan_available"
 rows(_FALSE, lambda *_: False, "Always False for an array.")
@@ -135,7 +135,7 @@ def is_nonzero(self):
 
 @kernel("one_hot")
 def one_hot(self, num_classes=-1):
-    """A last dimension that is 1 at the class and 0 elsewhere."""
+    """One-hot encoding: a new last dimension that is 1 at the class index and 0 elsewhere."""
     check(self.dtype == int64, "one_hot is only applicable to index tensor of type LongTensor.")
     check(self.size or num_classes > 0, "Can not infer total number of classes from empty tensor.")
     check(self.min(initial=0) >= 0, "Class values must be non-negative.")
@@ -152,5 +152,5 @@ def _whole(x: ndarray, *, truth: Callable[[ndarray], Any]) -> ndarray:
     return np.asarray(truth(x))
 
 
-rows("_is_all_true", _whole, "Whether all values of a bool tensor are true, 0-d.", like=np.all, truth=np.all)
-rows("_is_any_true", _whole, "Whether any value of a bool tensor is true, 0-d.", like=np.any, truth=np.any)
+rows("_is_all_true", _whole, "Whether all values of a bool tensor are true (0-d result).", like=np.all, truth=np.all)
+rows("_is_any_true", _whole, "Whether any value of a bool tensor is true (0-d result).", like=np.any, truth=np.any)

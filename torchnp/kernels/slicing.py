@@ -23,13 +23,13 @@ _AHEAD = tuple((ALL,) * n for n in range(65))
 
 
 def at(dim: int, index: Any) -> tuple:
-    """The NumPy index that applies ``index`` to one dimension; never a plain integer, which would give a scalar."""
+    """Return the NumPy index that applies ``index`` to one dimension; the ellipsis makes the result an array."""
     return (*_AHEAD[dim], index, ...)
 
 
 @kernel("select.int", like=np.ndarray.__getitem__, differs=["element-is-view"])
 def select(self, dim, index):
-    """The part at one position of a dimension, without that dimension."""
+    """The slice at one index of a dimension, without that dimension."""
     try:
         return self[(*_AHEAD[dim if dim >= 0 else dim + self.ndim], index, ...)]
     except IndexError:
@@ -49,7 +49,7 @@ _COUNTED = "{} expected an out= argument of size {{}}, got size {{}}"
     writes=WriteSpec(counted=_COUNTED.format("unbind_copy_int_out")),
 )
 def unbind(self, dim=0):
-    """The parts at all positions of a dimension."""
+    """The slices at all indices of a dimension, without that dimension."""
     dim = dim_of(self, wrap_dim(dim, self.ndim))
     return [self[(*_AHEAD[dim], i, ...)] for i in range(self.shape[dim])]
 
@@ -59,7 +59,7 @@ def unbind(self, dim=0):
 
 @kernel("slice.Tensor", like=np.ndarray.__getitem__, differs=["slice-step-positive"])
 def slice_tensor(self, dim=0, start=None, end=None, step=1):
-    """A range of a dimension; ends out of range are clamped, as in Python."""
+    """A range of indices of a dimension; ends out of range are clamped, as in Python."""
     if step <= 0 or not self.ndim:
         check(self.ndim > 0, "slice() cannot be applied to a 0-dim tensor.", IndexError)
         wrap_dim(dim, self.ndim)
@@ -74,15 +74,15 @@ def slice_tensor(self, dim=0, start=None, end=None, step=1):
 
 @kernel("slice_inverse", differs=["as-strided-storage"])
 def slice_inverse(self, src, dim=0, start=None, end=None, step=1):
-    """The tensor of ``src``'s layout that has ``self`` as its slice."""
+    """The tensor, in the layout of ``src``, of which ``self`` is a slice."""
     return as_strided(self, src.shape, element_strides(src), storage_offset(src))
 
 
 @kernel("narrow", like=np.ndarray.__getitem__, differs=["narrow-bounds"])
 def narrow(self, dim, start, length):
-    """``length`` positions of a dimension from ``start``; out of range is an error."""
+    """``length`` indices of a dimension from ``start`` on; an index out of range is an error."""
     check(self.ndim > 0, "narrow() cannot be applied to a 0-dim tensor.")
-    # torch takes a tensor of one number as well.
+    # torch also accepts tensors with one number.
     start, length = (int(n.item()) if isinstance(n, ndarray) else n for n in (start, length))
     check(length >= 0, "narrow(): length must be non-negative.")
     dim = wrap_dim(dim, self.ndim)
@@ -97,14 +97,14 @@ def narrow(self, dim, start, length):
 
 @kernel("narrow.Tensor", like=np.ndarray.__getitem__)
 def narrow_tensor(self, dim, start, length):
-    """`narrow` from a start that is a tensor."""
+    """`narrow` with ``start`` as a 0-d tensor."""
     check(start.ndim == 0 and is_integral(start.dtype), "start must be an 0-dim integral Tensor.")
     return narrow(self, dim, start, length)
 
 
 @kernel("narrow_copy", like=np.ndarray.__getitem__, differs=["narrow-bounds", "copy-forms"])
 def narrow_copy(self, dim, start, length):
-    """A contiguous copy of `narrow`, with other error messages."""
+    """A contiguous copy of what `narrow` returns; some error messages differ."""
     start, length = (int(n.item()) if isinstance(n, ndarray) else n for n in (start, length))
     if dim >= self.ndim > 0:
         raise expected_true("dim < static_cast<int64_t>(self_sizes.size())")
@@ -128,7 +128,7 @@ def _pieces(x: ndarray, dim: int, sizes: Iterable[int]) -> list[ndarray]:
     writes=WriteSpec(counted=_COUNTED.format("split_copy_Tensor_out()")),
 )  # fmt: skip
 def split(self, split_size, dim=0):
-    """Pieces of one size; the last may be smaller."""
+    """Pieces of ``split_size`` along a dimension; the last may be smaller."""
     check(self.ndim > 0, "split expects at least a 1-dimensional tensor")
     if split_size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
@@ -144,7 +144,7 @@ def split(self, split_size, dim=0):
     writes=WriteSpec(counted=_COUNTED.format("split_with_sizes_copy_out")),
 )  # fmt: skip
 def split_with_sizes(self, split_sizes, dim=0):
-    """Pieces of the sizes given."""
+    """Pieces of the given sizes along a dimension."""
     check(self.ndim > 0, "split expects at least a 1-dimensional tensor")
     extent = self.shape[wrap_dim(dim, self.ndim)]
     if split_sizes and min(split_sizes) < 0:
@@ -213,7 +213,7 @@ rows("dsplit.int dsplit.array", _split_along, f"{_PIECES} 2.", least=3, dim=2, l
 
 @kernel("diagonal", like=np.diagonal, differs=["diagonal-writable"])
 def diagonal(self, offset=0, dim1=0, dim2=1):
-    """The diagonal of two dimensions, as a new last dimension that can be written."""
+    """A writable view of the diagonal of two dimensions, which becomes the last dimension."""
     first, second = wrap_dim(dim1, self.ndim), wrap_dim(dim2, self.ndim)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")

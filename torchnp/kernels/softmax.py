@@ -28,7 +28,7 @@ _max, _add = np.maximum.reduce, np.add.reduce  # called with positional argument
 
 
 def _along(name: str, dim: int, *given: ndarray, of_rows: Callable[..., Any], whole: Callable[..., ndarray]) -> ndarray:
-    """Process large rows of float32 or float64 tile by tile, else whole tensors in the computation's dtype."""
+    """Apply ``of_rows`` to large float32 or float64 rows by tiles, else ``whole`` to tensors in the opmath dtype."""
     x = given[0]
     axis = wrap_dim(dim, x.ndim)
     if not x.size:
@@ -56,12 +56,12 @@ _ORDER = "torch adds in an order that changes with the processor, and its exp is
 
 
 def _log_magnitudes(self, dim, half_to_float):
-    """Scale of log_softmax's rounding errors, which computes (x - max) - log(sum): abs(x - max) + log(n) + 1."""
+    """Return the size of the terms that log_softmax adds and subtracts, to which its rounding errors are relative."""
     return np.abs(self - self.max(dim, keepdims=True)) + np.log(self.shape[dim]) + 1
 
 
 def _quick_softmax(self, dim, half_to_float):
-    """Fast path for few float32 or float64 elements."""
+    """Compute few float32 or float64 elements; return None for other arguments."""
     if not _is_few(self, dim, half_to_float):
         return None
     y = np.subtract(self, _max(self, dim, None, None, True))
@@ -70,7 +70,7 @@ def _quick_softmax(self, dim, half_to_float):
 
 
 def _few_sums(y: ndarray, dim: int) -> ndarray:
-    """Broadcastable sums along a dimension; short rows get theirs in every column, which spares the broadcasting."""
+    """Return broadcastable sums along a dimension; of short rows, every column gets the sum, which is faster."""
     n = y.shape[-1]
     if n <= 16 and (dim == -1 or dim == y.ndim - 1):
         return y.dot(ones((n, n), y.dtype))
@@ -101,7 +101,7 @@ def _softmax_whole(x: ndarray, axis: int, dtype: np.dtype) -> ndarray:
     out = np.subtract(x, _max(x, axis, None, None, True), np.empty_like(x))
     np.exp(out, out)
     total = np.asarray(add_reduce(out, (axis,), True))
-    if dt.is_half(dtype) and axis < x.ndim - 1:  # torch rounds to the half type what does not fill its vectors
+    if dt.is_half(dtype) and axis < x.ndim - 1:  # torch rounds elements that fill no vector to a half type
         inner = x.shape[axis + 1 :]
         kept = math.prod(inner) // AVX512.elements(dtype) * AVX512.elements(dtype)
         out = np.where(np.arange(math.prod(inner)).reshape(inner) < kept, out, dt.cast(dt.cast(out, dtype), x.dtype))
@@ -148,7 +148,7 @@ log_softmax, _ = rows("log_softmax.int special_log_softmax", _after, _DOC, of=_l
 
 @kernel("_safe_softmax", differs=_DIFFERS)
 def _safe_softmax(self, dim, dtype=None):
-    """softmax with 0 in place of NaN where a whole row is -inf."""
+    """softmax that gives 0 instead of NaN for rows that are all -inf."""
     out = softmax(self, dim, dtype)
     check(not dt.is_complex(self.dtype), "isneginf does not support complex inputs.")
     refuse("isneginf_cpu", self.dtype, dt.FLOAT8S)
@@ -189,7 +189,8 @@ def _backward(grad_output, output, dim, input_dtype, *, op, of_rows, whole):
     words = "Expected tensor for argument #1 'grad' to have same size as tensor for argument #2 'output'; but"
     sizes = f"{shape_text(grad_output.shape)} does not equal {shape_text(output.shape)}"
     same = grad_output.shape == output.shape
-    # torch does not compare sizes for log_softmax; reads beyond its memory are refused here after all other checks.
+    # torch does not compare sizes for log_softmax; where it would read out of bounds, this raises after all other
+    # checks.
     check(same or name == "log_softmax_backward", f"{words} {sizes} (while checking arguments for {name})")
     found = _along(name, dim, grad_output, output if same else grad_output, of_rows=of_rows, whole=whole)
     narrowed = input_dtype == dt.float16 and grad_output.dtype == dt.float32
@@ -210,12 +211,12 @@ def _softmax_backward_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
 
 
 def _softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: np.dtype) -> ndarray:
-    start = -0.0 if axis == grad.ndim - 1 else 0.0  # torch sums rows from their first product on, columns from zero
+    start = -0.0 if axis == grad.ndim - 1 else 0.0  # torch starts sums of rows at the first product, of columns at 0
     return (grad - np.add.reduce(grad * out, axis, keepdims=True, initial=start)) * out
 
 
 def _negative_where_all_are(total: ndarray, terms: ndarray, axis: int) -> ndarray:
-    """Make sums of negative zeros alone negative zeros."""
+    """Return the sums, with -0 where all terms are -0."""
     if total.all():
         return total
     return np.where((total == 0) & np.signbit(terms).all(axis, keepdims=True), -total.dtype.type(0), total)
@@ -228,13 +229,13 @@ def _log_softmax_backward_rows(grad: ndarray, out: ndarray, found: ndarray) -> N
 
 def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: np.dtype) -> ndarray:
     total = add_reduce(grad, (axis,), True)
-    if axis == grad.ndim - 1:  # as above
+    if axis == grad.ndim - 1:  # a row of -0 sums to -0
         total = _negative_where_all_are(total, grad, axis)
     return fast_fma(np.exp(out), -total, grad)
 
 
 def _quick_softmax_backward(grad_output, output, dim, input_dtype):
-    """Bit-identical fast path for two plain tensors of float32 or float64."""
+    """Compute two row-major float32 or float64 tensors, bit for bit as the body; return None for others."""
     if (
         not is_float(grad_output)
         or type(output) is not ndarray
@@ -264,7 +265,7 @@ rows(
 
 @kernel("_masked_softmax_backward", differs=["half-opmath"])
 def _masked_softmax_backward(grad_output, output, mask, dim=None):
-    """Gradient of `_masked_softmax`: that of softmax over the unmasked elements."""
+    """Gradient of `_masked_softmax`: the gradient of softmax over the unmasked elements, 0 for masked ones."""
     check(grad_output.shape == mask.shape, "Mask shape should match grad shape")
     check(mask.dtype == dt.bool_, "Mask should be a boolean tensor")
     axis = wrap_dim(-1 if dim is None else dim, grad_output.ndim)
@@ -273,6 +274,6 @@ def _masked_softmax_backward(grad_output, output, mask, dim=None):
     kept = ~mask
     inner = dt.opmath(output.dtype)
     grad, out = (np.where(kept, dt.cast(x, inner), inner.type(0)) for x in (grad_output, output))
-    total = add_reduce(grad * out, (axis,), True) + inner.type(0)  # torch sums from zero on, rows too
+    total = add_reduce(grad * out, (axis,), True) + inner.type(0)  # torch starts sums with 0 here, also of rows
     found = dt.cast(np.where(kept, (grad - total) * out, inner.type(0)), output.dtype)
     return place(found, layout_of(grad_output)[1] if grad_output.flags.c_contiguous else contiguous(found.shape))

@@ -25,7 +25,7 @@ ndarray = np.ndarray
 
 
 def sort_keys(x: ndarray) -> ndarray:
-    """Unsigned integers in the order of the elements; -0 and 0 are one, NaN is the largest."""
+    """Return unsigned integers in the order of the elements; -0 and 0 are equal, NaN is the largest."""
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     if x.dtype.kind in "bu":
         return x.view(unsigned)
@@ -34,22 +34,22 @@ def sort_keys(x: ndarray) -> ndarray:
         return x.view(unsigned) ^ top
     bits = np.asarray(x + np.zeros((), x.dtype)).view(unsigned)  # -0 becomes 0
     sign = bits.view(f"i{x.dtype.itemsize}") >> (8 * x.dtype.itemsize - 1)
-    keys = np.asarray(sign).view(unsigned)  # all bits of each are its sign
+    keys = np.asarray(sign).view(unsigned)  # all bits of an element equal its sign bit
     keys |= top
     keys ^= bits
     np.copyto(keys, ~unsigned.type(0), where=x != x)
     return keys
 
 
-_FEW: Threshold = 64  # elements up to which an argsort takes less than packing keys
-_BLOCK: Threshold = 1 << 16  # elements of the lines that are ordered at a time
-_ACROSS: Threshold = 16  # lines that are ordered at a time if their elements lie apart: neighbours share a cache line
+_FEW: Threshold = 64  # elements up to which an argsort is faster than packed keys
+_BLOCK: Threshold = 1 << 16  # elements of the lines that are sorted at a time
+_ACROSS: Threshold = 16  # lines sorted at a time if they are strided: neighbouring lines share cache lines
 
 
 def _by_lines(find: Callable[[ndarray], ndarray], x: ndarray, axis: int, length: int) -> ndarray:
-    """``find(lines)``, of a matrix whose rows are lines along the axis, for some lines at a time.
+    """Apply ``find`` to the lines along an axis, some at a time as the rows of a matrix.
 
-    It returns ``length`` indices for each line.
+    ``find`` returns ``length`` indices for each row; they are returned along the axis.
     """
     n, out = x.shape[axis], np.empty((*x.shape[:axis], length, *x.shape[axis + 1 :]), np.int64)
     lines, found = (a if axis == x.ndim - 1 else np.moveaxis(a, axis, -1) for a in (x, out))
@@ -62,7 +62,7 @@ def _by_lines(find: Callable[[ndarray], ndarray], x: ndarray, axis: int, length:
 
 
 def stable_order(x: ndarray, axis: int, descending: bool, k: int | None = None) -> ndarray:
-    """Indices that sort along an axis, or the first k of them; equal elements keep their order, also when descending."""
+    """Return the indices that sort along an axis, or the first k; equal elements keep their order in any case."""
     n, find = x.shape[axis], _sorting
     if k is not None and 0 < k <= n // 4:
         find = partial(_first, k=k)
@@ -71,7 +71,7 @@ def stable_order(x: ndarray, axis: int, descending: bool, k: int | None = None) 
 
 
 def _sorting(keys: ndarray) -> ndarray:
-    """The indices that sort each row."""
+    """Return the indices that sort each row; equal keys keep their order."""
     if keys.dtype.itemsize > 4 or keys.shape[1] > 1 << 32 or keys.size <= _FEW:
         return keys.argsort(-1, kind="stable")
     # One sort of key and position together is several times faster than a stable argsort.
@@ -83,13 +83,13 @@ def _sorting(keys: ndarray) -> ndarray:
 
 
 def _places(where: ndarray) -> tuple[ndarray, ndarray]:
-    """Positions in the flattened matrix where it is true, and how many each row has."""
+    """Return the flat indices where a matrix is true, and how many there are in each row."""
     places = np.flatnonzero(where)
     return places, np.bincount(places // where.shape[1], minlength=len(where))
 
 
 def _first(keys: ndarray, k: int) -> ndarray:
-    """The first k of the indices that sort each row: those up to the k-th key are few, and sorted alone."""
+    """Return the first k of the indices that sort each row, sorting only the keys up to the k-th smallest."""
     n = keys.shape[1]
     low = keys.copy()
     low.partition(k - 1, -1)
@@ -101,11 +101,11 @@ def _first(keys: ndarray, k: int) -> ndarray:
 
 
 def _at_rank(keys: ndarray, rank: int) -> ndarray:
-    """The index that stands at ``rank`` of those that sort each row."""
+    """Return the index of each row's element at ``rank`` in sorted order; equal elements keep their order."""
     low = keys.copy()
     low.partition(rank, -1)
     value = low[:, rank, None]
-    equal = _places(low[:, : rank + 1] == value)[1]  # so many of the elements equal to it come first, with itself
+    equal = _places(low[:, : rank + 1] == value)[1]  # number of elements equal to it up to this rank, including it
     places, counts = _places(keys == value)
     return (places[np.cumsum(counts) - counts + equal - 1] % keys.shape[1])[:, None]
 
@@ -114,7 +114,7 @@ def _at_rank(keys: ndarray, rank: int) -> ndarray:
 
 
 def _quick_sort(self, dim=-1, descending=False):
-    """Few elements: a stable sort of the elements and one of their positions end in the same order."""
+    """Sort few elements: stable sorts of the elements and of their positions end in the same order."""
     if descending is not False or not is_float(self) or not 0 < self.size <= 4 * FEW:
         return None
     if not is_axis(dim, self.ndim) or not self.flags.c_contiguous:
@@ -198,14 +198,14 @@ def _median_dim(x: ndarray, dim: int, keepdim: bool, *, skip_nan: bool) -> tuple
 
 
 def _middle(lines: ndarray, skip_nan: bool) -> ndarray:
-    """The index of each row's lower middle element, or of its first NaN."""
+    """Return the index of each row's lower middle element, or of its first NaN unless ``skip_nan``."""
     keys, middle = sort_keys(lines), (lines.shape[1] - 1) // 2
     if not dt.is_floating(lines.dtype):
         return _at_rank(keys, middle)
     is_nan = lines != lines
     if not skip_nan:
         return np.where(is_nan.any(-1, keepdims=True), is_nan.argmax(-1, keepdims=True), _at_rank(keys, middle))
-    # So many NaNs become the smallest that the middle of the numbers is the middle of all.
+    # Give NaNs the smallest key, so many of them that the middle of all keys is the middle of the numbers.
     count = np.add.accumulate(is_nan, -1, np.int64)
     smallest = middle - (lines.shape[1] - count[:, -1:] - 1) // 2
     keys[is_nan & (count <= smallest)] = 0
@@ -222,7 +222,7 @@ _MEDIAN = WriteSpec(out=_precheck_median)
 
 
 def _median(x: ndarray, *, skip_nan: bool) -> ndarray:
-    if x.size == 0:  # NaN as C++ converts it
+    if x.size == 0:  # torch returns NaN converted as C++ does
         if dt.is_inexact(x.dtype):
             return np.full((), np.nan, x.dtype)
         lowest = {dt.int32: -(1 << 31), dt.int64: -(1 << 63), dt.uint64: 1 << 63}
@@ -252,7 +252,7 @@ _median_dim_rows("nanmedian.dim", _median_dim, f"{_MIDDLE}, ignoring NaN.", **_N
 
 @kernel("mode", differs=["mode-index"])
 def mode(self, dim=-1, keepdim=False):
-    """The most frequent element along a dimension, the smallest of several, and the index of one of its occurrences."""
+    """The most frequent element along a dimension (of several, the smallest), and the index of one occurrence."""
     return taken("mode", self, dim, keepdim, _most_frequent)
 
 
@@ -274,11 +274,11 @@ def _most_frequent(x: ndarray, axis: int) -> ndarray:
     return np.moveaxis(found, -1, axis)
 
 
-_INSERTED: Threshold = 16  # up to this many elements C++'s sort inserts one by one; beyond, nan leaves no defined order
+_INSERTED: Threshold = 16  # elements; up to here C++'s sort is an insertion sort, above, the order of nan is undefined
 
 
 def _after_insertion(row: list[float]) -> int:
-    """Return the last of the first longest run of equals after an insertion sort, in which nan is below nothing."""
+    """Sort a row by insertion (comparisons with nan are false); return the last index of the first longest run."""
     order = [0]
     for i in range(1, len(row)):
         j = 0 if row[i] < row[order[0]] else i

@@ -1,6 +1,6 @@
 """Index tensors of sparse layouts: conversion and validation.
 
-Sparse tensors themselves are several arrays, which the table does not have; their parts are plain arrays.
+The table has no sparse tensors, which consist of several arrays; these ops work on their parts, which are arrays.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- compressed and back
 
 
-_WIDTH = {True: dt.int32, False: dt.int64}  # of index dtypes, by ``out_int32``
+_WIDTH = {True: dt.int32, False: dt.int64}  # index dtypes, by ``out_int32``
 
 
 @kernel("_convert_indices_from_coo_to_csr", like=np.searchsorted, differs=["row-indices-walked"])
 def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
-    """Where each row begins among sorted row numbers, and where the last ends."""
+    """CSR row pointers of sorted row indices: where each row begins, and where the last one ends."""
     check(self.ndim <= 1, f"Input is supposed to be a vector, but got {self.ndim} dimensional tensor.")
     require("convert_indices_from_coo_to_csr_cpu", self.dtype, dt.INTS)
     rows = self.reshape(-1)
     if not rows.size:
         return np.zeros(size + 1, _WIDTH[bool(out_int32)])
-    counts, top = np.zeros(size + 2, np.int64), -1  # of each row, and first of what is before all rows
+    counts, top = np.zeros(size + 2, np.int64), -1  # elements of each row, after the count of indices below row 0
     for part in blocks(rows.size, STRIP):
         reached = np.clip(rows[part].astype(np.int64), -1, size)
         reached[0] = max(reached[0], top)
@@ -53,7 +53,7 @@ def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
 
 @kernel("_convert_indices_from_csr_to_coo", like=np.repeat, differs=["csr-batches"])
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
-    """Batch, row and column numbers, from where each row begins."""
+    """COO indices (batch, row and column) of CSR indices."""
     dims = f"{crow_indices.ndim} and {crow_indices.ndim} dimensional tensors, respectively."
     words = f"crow_indices and col_indices are supposed to have the same dimensionality, but got {dims}"
     check(crow_indices.ndim == col_indices.ndim, words)
@@ -73,7 +73,7 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=Fal
 
 
 def _row_numbers(starts: ndarray, each: int) -> ndarray:
-    """The row of each of a batch's values; 0 for values of no row, which torch leaves unwritten."""
+    """Return the row of each value of each batch; 0 for values in no row, whose result torch does not write."""
     ends = np.clip(starts, 0, each)
     counts = np.maximum(np.diff(ends), 0)
     batch, row = np.nonzero(counts)
@@ -84,7 +84,7 @@ def _row_numbers(starts: ndarray, each: int) -> ndarray:
     return out
 
 
-# ---------------------------------------------------------------- whether compressed indices are right
+# ---------------------------------------------------------------- validation of compressed indices
 
 
 def _names(is_crow: bool) -> tuple[str, str, str, str]:
@@ -93,7 +93,7 @@ def _names(is_crow: bool) -> tuple[str, str, str, str]:
 
 @kernel("_validate_compressed_sparse_indices")
 def _validate_compressed_sparse_indices(is_crow, compressed_idx, plain_idx, cdim, dim, nnz) -> None:
-    """Refuse indices that do not describe ``nnz`` values in rows of sorted, distinct columns."""
+    """Raise unless the indices describe ``nnz`` values with sorted, distinct indices in each row or column."""
     compressed, plain, outer, inner = _names(is_crow)
     for x, name, size, wanted in (
         (compressed_idx, compressed, f"n{outer}s + 1", cdim + 1), (plain_idx, plain, "nnz", nnz)
@@ -122,7 +122,7 @@ def _rows(x: ndarray) -> ndarray:
     return x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
 
 
-# ---------------------------------------------------------------- whether the parts of a sparse tensor fit
+# ---------------------------------------------------------------- validation of a sparse tensor's parts
 
 
 def _check_compressed(
@@ -166,7 +166,8 @@ def _check_compressed(
     _validate_compressed_sparse_indices(is_crow, compressed, plain, count, other, nnz)
 
 
-# The overload, torch's name and number of the layout, whether it goes by rows, whether it has blocks, its description.
+# The overload, torch's name and number of the layout, whether rows are compressed, whether it has blocks, a
+# description.
 _LAYOUTS = (
     ("_validate_sparse_csr_tensor_args", "sparse_csr", "3", True, False, "tensor compressed by rows"),
     ("_validate_sparse_csc_tensor_args", "sparse_csc", "5", False, False, "tensor compressed by columns"),
@@ -182,7 +183,7 @@ for _name, _, _, _is_crow, _block, _doc in _LAYOUTS:
 def _validate_sparse_compressed_tensor_args(
     compressed_indices, plain_indices, values, size, layout, check_pinning=None
 ) -> None:  # fmt: skip
-    """Refuse parts that make no sparse tensor of a compressed layout."""
+    """Raise unless the parts form a sparse tensor of the compressed layout."""
     name = str(layout).removeprefix("torch.")
     for _, known, number, is_crow, block, _ in _LAYOUTS:
         if name in (known, number):
@@ -193,7 +194,7 @@ def _validate_sparse_compressed_tensor_args(
 
 @kernel("_validate_sparse_coo_tensor_args")
 def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, check_pinning=None) -> None:
-    """Refuse indices that lie outside a size, or do not fit it."""
+    """Raise unless the indices fit the values and lie within the size."""
     check(indices.ndim == 2, f"indices must be sparse_dim x nnz, but got: {shape_text(indices.shape)}")
     sparse, dense = indices.shape[0], max(values.ndim - 1, 0)
     found = f"len(size) = {len(size)}, sparse_dim = {sparse}, dense_dim = {dense}"
@@ -207,7 +208,7 @@ def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, c
         words = f"for dim {i}, size is {size[i]} but found index {row.max()}"
         check(row.max() < size[i], f"size is inconsistent with indices: {words}")
     if is_coalesced and values.ndim and len(values) > 1:
-        # torch takes the least step from one index to the next.
+        # torch takes the smallest step from one index to the next, and fails if there is none.
         words = "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with"
         check(indices.shape[1] > 1, f"{words} the 'dim' argument.")
         increasing = all(a < b for a, b in itertools.pairwise(indices.T.tolist()))
@@ -222,7 +223,7 @@ _DIFFERS = ["no-mixed-products", "beta-zero", "half-opmath", "alpha-zero"]
 
 @kernel("_sparse_mm", like=np.matmul, differs=["no-mixed-products", "no-bool-product", "matrix-only"])
 def _sparse_mm(sparse, dense):
-    """`mm`, of which a factor may be sparse in torch; the product of two dense ones is column-major."""
+    """`mm`, one factor of which may be sparse in torch; the product of dense factors is column-major."""
     dim_of(sparse, -2)
     dim_of(dense, -1)
     dim_of(dense, -2)

@@ -30,7 +30,10 @@ _MULTIGAMMA = [*_DOUBLE, "multigammaln-domain", "lgamma-of-minus-infinity"]
 
 
 def _float(names: str, function: Any, scipy: str, *also: str, **given: Any) -> Callable[[Any], ndarray]:
-    """`unary` of floats, and integers in the default dtype; ``scipy`` is SciPy's name, ``also`` more differences."""
+    """Declare a `unary` op of floats; integers are converted to the default dtype.
+
+    ``scipy`` is the name of SciPy's function, ``also`` lists further differences.
+    """
     differs = [*(_NO_HALF if given.get("takes") is WIDE else _FLOAT), *also]
     return unary(names, function, int_to_float, like=scipy_special(scipy), differs=differs, **{"takes": FLOATS} | given)
 
@@ -51,7 +54,7 @@ rows(
 
 
 def _lgamma(x: ndarray) -> ndarray:
-    """lgamma; at -inf SciPy gives nan, C inf; torch's vectors overflow early, and SciPy near zero."""
+    """Compute lgamma by SciPy, with torch's results at -inf (inf), near 0, and for large float32 (early overflow)."""
     value = scipy_special("gammaln")(x)
     size = np.abs(x)
     if x.dtype == dt.float64:
@@ -67,7 +70,10 @@ DIGAMMA = (
 
 
 def _digamma(x: ndarray) -> ndarray:
-    """Steps up to 10 and the asymptotic series, as in Cephes; zero keeps the sign of its infinity, other poles are nan."""
+    """Compute digamma as Cephes does: recurrence steps up to 10, then the asymptotic series.
+
+    The result is -inf at 0, inf at -0, and nan at the other poles.
+    """
     real = x.dtype.type
     zero, left = x == 0, x < 0
     above = np.where(left, 1 - x, x)
@@ -106,7 +112,7 @@ def polygamma(n: int, self: ndarray) -> ndarray:
     if n == 1:
         return finish(_trigamma(x), out)
     kind = x.dtype.type
-    factorial = np.exp(np.float64(kind(scipy_special("gammaln")(n + 1.0))))  # not exact, as torch's
+    factorial = np.exp(np.float64(kind(scipy_special("gammaln")(n + 1.0))))  # inexact, as torch's is
     factor = kind(factorial if n % 2 else -factorial)
     # torch computes the terms of half types in float32, where they cancel below zero.
     zeta = _zeta_in_single(n + 1, x) if dt.is_half(out) else _zeta(np.float64(n + 1), x.astype(np.float64))
@@ -120,7 +126,7 @@ def _zeta_in_single(order: int, q: ndarray) -> ndarray:
 
 
 def _trigamma(x: ndarray) -> ndarray:
-    """torch's series: by reflection, six steps up, and the asymptotic expansion. The poles come out finite."""
+    """Compute trigamma as torch does: reflection, six recurrence steps, asymptotic series. Poles come out finite."""
     low = x < 0.5
     sine = np.sin(x.dtype.type(np.pi) * x)
     reflected = np.where(low, -(x.dtype.type(np.pi) ** 2) / (sine * sine), x.dtype.type(0))
@@ -151,7 +157,7 @@ def mvlgamma(self: ndarray, p: int) -> ndarray:
 
 
 def _zeta(x: Any, q: Any) -> ndarray:
-    """Hurwitz zeta: SciPy's, but the series itself for infinities and where terms underflow or have poles."""
+    """Compute Hurwitz zeta by SciPy, or by `_zeta_series` for infinities and where terms underflow or have poles."""
     dtype = np.result_type(x, q)
     x, q = (np.asarray(v, np.float64) for v in (x, q))
     value = np.asarray(scipy_special("zeta")(np.minimum(x, 1e300), q))
@@ -168,13 +174,13 @@ def _zeta(x: Any, q: Any) -> ndarray:
     return np.where(x == 1, np.inf, np.where(x < 1, np.nan, value)).astype(dtype)
 
 
-# (2 k)! / B(2 k), of the Euler-Maclaurin formula.
+# Coefficients (2 k)! / B(2 k) of the Euler-Maclaurin formula.
 _ZETA = (
     *(12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10),
     *(-2.950130727918164224e12, 1.1646782814350067249e14, -4.5979787224074726105e15),
     *(1.8152105401943546773e17, -7.1661652561756670113e18),
 )
-_ZETA_STEPS = 1000  # below minus this, SciPy's value is kept
+_ZETA_STEPS = 1000  # for q below minus this, SciPy's value is used
 
 
 def _power(base: ndarray, exponent: ndarray) -> ndarray:
@@ -182,7 +188,7 @@ def _power(base: ndarray, exponent: ndarray) -> ndarray:
 
 
 def _zeta_series(x: ndarray, q: ndarray) -> ndarray:
-    """Zeta by Cephes's steps, with their results for infinities: ``0 * inf`` is nan."""
+    """Compute zeta by the steps of Cephes; for infinities these include ``0 * inf``, which is nan."""
     tiny = 2.0**-53
     total = _power(q, -x)
     a, term, done = q.copy(), np.zeros_like(q), np.zeros(q.shape, np.bool_)
@@ -216,17 +222,17 @@ zeta = binary(
 
 
 def _incomplete(name: str, first: float) -> Callable[[ndarray, ndarray], ndarray]:
-    """An incomplete gamma function, ``first`` at x = 0; torch checks for zero and infinity before NaN."""
+    """Return an incomplete gamma function with ``first`` at x = 0; torch checks for zero and infinity before NaN."""
     function = scipy_special(name)
 
     def gamma(a: ndarray, x: ndarray) -> ndarray:
         value = function(a, x)
-        if x.dtype == dt.float32:  # where torch's factor would be below the least normal number, its tail is 0
+        if x.dtype == dt.float32:  # if torch's factor would be below the smallest normal number, its tail is 0
             log_factor = a * np.log(x) - x - scipy_special("gammaln")(a)
             tail = (a > 0) & (value == value) & ((x > 1.1) & (x >= a) if first else (x <= 1) | (x <= a))
             far = (np.abs(a - x) > 0.4 * a) & (a > 0) & (value == value)
             value = np.where((log_factor < -88.72284) & far & tail, np.float32(0), value)
-            lost = np.isnan(log_factor) | ((log_factor == np.inf) & (first == 0))  # to an overflow
+            lost = np.isnan(log_factor) | ((log_factor == np.inf) & (first == 0))  # torch's factor overflows
             value = np.where(lost & far, np.float32(np.nan), value)
         odd = (value != value) & ~(a <= 0) & ~(x < 0)
         if odd.any():
@@ -247,7 +253,7 @@ for _name, _also, _first in (("gammainc", "igamma special_gammainc", 0), ("gamma
 
 
 def _with_log(name: str, log: Callable[[ndarray], ndarray], names: str) -> Callable[[Any, Any], ndarray]:
-    """``x * log(y)`` with 0 where x is 0, unless y is nan; torch rounds the logarithm of half types before the product."""
+    """Declare ``x * log(y)``, which is 0 if x is 0 and y not nan; torch rounds the logarithm of half types first."""
     product = lambda x, y: np.where(np.isnan(y), y, np.where(x == 0, number(0, x.dtype), x * log(y)))
     return binary(
         names, product, int_to_float, cpu=f"{name}_cpu", takes=FLOATS, compute=same, like=scipy_special(name),
@@ -269,7 +275,7 @@ _float("special_entr", _entr, "entr", cpu="entr_cpu", compute=same)
 
 
 def _precheck_logit(bound: Bound, targets: list[ndarray]) -> None:
-    """Refuse a target that cannot hold the result: torch checks it before it reads the number."""
+    """Check that the target can hold the result, which torch does before it reads ``eps``."""
     check_result_dtype(int_to_float(bound["self"].dtype), targets[0].dtype)
 
 
@@ -278,12 +284,12 @@ def _precheck_logit(bound: Bound, targets: list[ndarray]) -> None:
     writes=WriteSpec(inplace=_precheck_logit, out=_precheck_logit),
 )  # fmt: skip
 def logit(self: ndarray, eps: float | None = None) -> ndarray:
-    """``log(x / (1 - x))``, of x limited to [eps, 1 - eps]."""
+    """``log(x / (1 - x))``, with x clamped to [eps, 1 - eps] if ``eps`` is given."""
     out = int_to_float(self.dtype)
     require("logit_cpu", out, FLOATS)
     x = dt.cast(self, out)  # half types are rounded at each step
     if eps is not None:
-        scalar(float(eps), out)  # has to fit the dtype
+        scalar(float(eps), out)  # eps has to fit the dtype
     if eps is not None and eps >= 0:
         low, high = number(float(eps), x.dtype), number(1, x.dtype) - number(float(eps), x.dtype)
         x = np.where(x < low, low, np.where(x > high, high, x))

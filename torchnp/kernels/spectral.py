@@ -29,7 +29,7 @@ ndarray = np.ndarray
 def _call(
     name: str, x: ndarray, n_fft: int, hop: int | None, size: int | None, window: ndarray | None, **options: Any
 ) -> tuple[str, int, int]:
-    """Return the call as torch's messages repeat it, the hop and the window's length."""
+    """Return the call as torch's messages quote it, the hop length and the window length."""
     hop, size = n_fft >> 2 if hop is None else hop, n_fft if size is None else size
     given = "None" if window is None else f"{tensor_type(window.dtype)}{{{shape_text(window.shape)}}}"
     rest = ", ".join(f"{k}={v if v is None else int(v)}" for k, v in options.items())
@@ -45,7 +45,7 @@ def stft_center(
     self, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
     onesided=None, return_complex=None, align_to_window=None,
 ):  # fmt: skip
-    """Fourier transforms of windows on a signal, ``hop_length`` apart; centered, the signal is padded at both ends."""
+    """Fourier transforms of windows on a signal, ``hop_length`` apart; if ``center``, the signal is padded first."""
     if center and align_to_window is not None:
         raise RuntimeError("stft align_to_window should only be set when center = false.")
     shown = {"normalized": normalized, "onesided": onesided, "return_complex": return_complex}
@@ -72,7 +72,7 @@ def stft_center(
 
 
 def _check_sizes(call: str, points: int, n_fft: int, hop: int, size: int, window: ndarray | None) -> None:
-    # torch names n_fft and prints the window's length.
+    # torch's message says n_fft but has the window's length.
     check(0 < n_fft <= points, f"{call} : expected 0 < n_fft < {points}, but got n_fft={size}")
     check(hop > 0, f"{call} : expected hop_length > 0, but got hop_length={hop}")
     check(0 < size <= n_fft, f"{call} : expected 0 < win_length <= n_fft, but got win_length={size}")
@@ -82,7 +82,10 @@ def _check_sizes(call: str, points: int, n_fft: int, hop: int, size: int, window
 
 
 def _frames(signal: ndarray, n_fft: int, hop: int, size: int, align: str | None) -> ndarray:
-    """(batch, frame, time) views of the signal; with ``align`` (padding mode) the first window starts at its start."""
+    """Return (batch, frame, time) views of the signal.
+
+    With ``align``, a padding mode, the first window starts at the start of the signal.
+    """
     batch, points = signal.shape
     if align is None:
         count = 1 + (points - n_fft) // hop
@@ -90,12 +93,12 @@ def _frames(signal: ndarray, n_fft: int, hop: int, size: int, align: str | None)
         count, left = 1 + (points - size) // hop, (n_fft - size) // 2
         signal = pad(signal, [left, left], align)
     across, along = element_strides(signal)
-    # Aligned, the last window may end beyond the signal; torch then reads on in the signal's memory.
+    # If aligned, the last window may end beyond the signal; torch then reads the memory behind it.
     return as_strided(signal, (batch, count, n_fft), (across, along * hop, along))
 
 
 def _full_window(window: ndarray | None, n_fft: int, size: int, dtype: np.dtype) -> ndarray | None:
-    """The window (by default rectangular) zero-padded to n_fft points; None for a rectangular one of full length."""
+    """Return the window, zero-padded to n_fft points; None for a rectangular window (the default) of full length."""
     if window is None and size == n_fft:
         return None
     given = np.ones(size, dtype) if window is None else window
@@ -123,7 +126,7 @@ def istft(
     self, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
     length=None, return_complex=False,
 ):  # fmt: skip
-    """The signal of a short-time Fourier transform: overlapping windows added, divided by the sum of their squares."""
+    """Inverse short-time Fourier transform: overlapping windows added, divided by the sum of squared windows."""
     shown = {"center": center, "normalized": normalized, "onesided": onesided, "length": length}
     shown |= {"return_complex": return_complex}
     call, hop, size = _call("istft", self, n_fft, hop_length, win_length, window, **shown)

@@ -51,14 +51,14 @@ rows(_NAMES, _ambiguous, _WHOLE, first=2, second="2", words='b == "2"')
 
 @kernel("_test_check_tensor")
 def _test_check_tensor(self):
-    """A copy, if all values are true."""
+    """A copy if all values are true, else an error."""
     check(self.dtype == dt.bool_, "self.scalar_type() == at::kBool INTERNAL ASSERT FAILED")
     check(self.all(), "Test message for TORCH_CHECK_TENSOR_ALL")
     return clone(self)
 
 
 def _precheck_addends(bound: Bound, outs: list[ndarray]) -> None:
-    """Without addends, refuse an out that overlaps the values, which torch copies into it."""
+    """Without addends, refuse an ``out=`` that overlaps the values, because torch copies them into it."""
     if bound["addends"] is None:
         check_apart(outs[0], bound["values"])
 
@@ -82,7 +82,7 @@ rows("_test_optional_floatlist", _plus, _LISTED, dtype=dt.float32, writes=_WRITE
 
 @kernel("_test_string_default")
 def _test_string_default(dummy, a="\"'\\", b="\"'\\"):
-    """The tensor itself, if the strings are those of the schema."""
+    """The tensor itself if both strings are the schema's defaults, else an error."""
     check(a == "\"'\\", "Default A failed")
     check(b == "\"'\\", "Default B failed")
     return dummy

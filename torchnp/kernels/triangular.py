@@ -37,7 +37,7 @@ def _triangular(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> 
 
     def solve(b: ndarray, a: ndarray) -> ndarray:
         x, info = trtrs(a, b, lower=not upper, trans=trans, unitdiag=unit)
-        # LAPACK stops at a zero on the diagonal where torch's BLAS divides by it.
+        # At a zero on the diagonal LAPACK stops; torch's BLAS divides by it.
         return small_matrices.solve_triangular(a, b, (), upper, trans, unit) if info > 0 else x
 
     batch = broadcast_shapes(b.shape[:-2], a.shape[:-2])
@@ -56,9 +56,9 @@ def _check_triangular(a: ndarray, b: ndarray, left: bool) -> None:
 
 
 def _precheck_gaps(bound: Bound, outs: list[ndarray]) -> None:
-    """Check the arguments; refuse a B of another dtype if the out's matrices are neither row- nor column-major.
+    """Check the arguments, and B's dtype if ``out=`` has matrices that are neither row- nor column-major.
 
-    torch then works in memory of B's dtype, instead of in the out.
+    For such matrices torch computes in memory of B's dtype, instead of in ``out=``.
     """
     a, b, out = bound["self"], bound["B"], outs[0]
     _check_triangular(a, b, bound["left"])
@@ -114,7 +114,7 @@ def _cholesky(a: ndarray, upper: bool, check_errors: bool = True, *, name: str =
     check_square(spoken, a)
     if spoken == "linalg.cholesky":
         check_inexact(spoken, a)
-    triangle = a.dtype in dt.FLOAT8S and spoken == "linalg.cholesky"  # torch takes the triangle first
+    triangle = a.dtype in dt.FLOAT8S and spoken == "linalg.cholesky"  # torch first takes the triangle
     check_lapack(("triu" if upper else "tril") if triangle else "cholesky_cpu", a)
     out, info = factored("potrf", a, lower=not upper, clean=True)
     if check_errors:
@@ -146,7 +146,7 @@ def cholesky(self, upper=False):
 
 
 def _precheck_solved(bound: Bound, outs: list[ndarray]) -> None:
-    """First refuse an out that cannot hold the result, as torch does."""
+    """Check first, as torch does, that ``out=`` can hold the result."""
     x, d = bound["self"].dtype, outs[0].dtype
     words = "cholesky_solve: Expected result to be safely castable from"
     check(dt.can_cast(x, d), f"{words} {dt.scalar_name(x)} dtype, but got result with dtype {dt.scalar_name(d)}")

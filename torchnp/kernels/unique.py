@@ -1,4 +1,4 @@
-"""Distinct elements, and positions among sorted ones."""
+"""Distinct elements (unique), and insertion indices in sorted sequences (searchsorted)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _none() -> ndarray:
 
 
 def _distinct(x: ndarray, order: Any) -> tuple[ndarray, ndarray, ndarray]:
-    """For elements or rows in a given order: the first of each run, each element's run, and the runs' lengths."""
+    """Return the first of each run of equal elements or rows in an order, each element's run, and the run lengths."""
     x = x[order]
     changes = x[1:] != x[:-1]
     changes = changes if x.ndim == 1 else changes.any(1)
@@ -48,7 +48,7 @@ def _of_elements(x: ndarray, order: Any, return_inverse: bool, return_counts: bo
 
 @kernel("_unique2", like=np.unique, differs=["unique-nan", "unique-results", "missing-kernel"])
 def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
-    """Distinct elements in order, where each element went, and how often each occurs; no NaN equals another."""
+    """Sorted distinct elements, each element's index among them, and their counts; every NaN is distinct."""
     return _of_elements(self, lambda flat: stable_order(flat, 0, False), return_inverse, return_counts)
 
 
@@ -63,14 +63,14 @@ _as_it_is = lambda x: slice(None)
 
 @kernel("unique_consecutive")
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
-    """The first element of each run of equal ones, where each element went, and the lengths of the runs."""
+    """The first element of each run of equal elements, each element's run, and the lengths of the runs."""
     if dim is not None and (dim != 0 or self.ndim != 1):
         return unique_dim_consecutive(self, dim)
     return _of_elements(self, _as_it_is, return_inverse, return_counts)
 
 
 def _of_slices(x: ndarray, dim: int, order: Any) -> tuple[ndarray, ndarray, ndarray]:
-    """`_distinct` slices along a dimension."""
+    """Apply `_distinct` to the slices along a dimension."""
     refuse("unique_dim", x.dtype, _NO_UNIQUE)
     axis = dim_of(x, dim)
     empty = x.shape.count(0)
@@ -84,11 +84,11 @@ def _of_slices(x: ndarray, dim: int, order: Any) -> tuple[ndarray, ndarray, ndar
     return np.moveaxis(values.reshape(-1, *slices.shape[1:]), 0, axis), inverse, counts
 
 
-_INSERTED: Threshold = 16  # up to this many torch's sort inserts one by one, so that the effect of nan is fixed
+_INSERTED: Threshold = 16  # rows; up to here torch's sort is an insertion sort, so that the effect of nan is defined
 
 
 def _in_order(rows: ndarray) -> ndarray:
-    """The lexicographic order of rows."""
+    """Return the lexicographic order of rows."""
     if len(rows) > _INSERTED or not (rows != rows).any():
         return np.lexsort(sort_keys(rows).T[::-1])
 
@@ -98,7 +98,7 @@ def _in_order(rows: ndarray) -> ndarray:
                 return bool(x < y)
         return False
 
-    order = [0]  # an insertion stops at the first row that is not greater: nan is neither
+    order = [0]  # an insertion stops at a row that is not greater; comparisons with nan are false
     for i in range(1, len(rows)):
         at = 0
         if not less(i, order[0]):
@@ -116,7 +116,7 @@ rows(
 )  # fmt: skip
 (unique_dim_consecutive,) = rows(
     "unique_dim_consecutive", lambda x, dim, *_: _of_slices(x, dim, _as_it_is),
-    "The first slice of each run of equal ones along a dimension, the run of each slice, and the run lengths.",
+    "The first slice of each run of equal slices along a dimension, the run of each slice, and the run lengths.",
 )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def _searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None
 
 
 def _bisect(rows: ndarray, values: ndarray, order: ndarray | None, after: bool) -> ndarray:
-    """Binary search of all values at once, comparing as torch does: NaN is neither above nor at anything."""
+    """Search all values at once by bisection, comparing as torch does: all comparisons with NaN are false."""
     low, high = np.zeros(values.shape, np.int64), np.full(values.shape, rows.shape[1], np.int64)
     while (low < high).any():
         middle = (low + high) >> 1
@@ -194,7 +194,7 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
         raise RuntimeError(f"{name} {words} tensor must match, but we got {found}")
 
 
-_ABOUT = "Insertion index of each value among sorted ones: before equal ones, or after them if ``right``."
+_ABOUT = "Insertion index of each value in a sorted sequence: before equal elements, or after them if ``right``."
 rows(
     "searchsorted.Tensor searchsorted.Scalar", _searchsorted, _ABOUT, like=np.searchsorted,
     differs=["searchsorted-batches", "searchsorted-nan", "sorter-in-range", "int-float-promotion", "missing-kernel"],

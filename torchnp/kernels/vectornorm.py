@@ -25,7 +25,7 @@ ndarray = np.ndarray
 
 
 def _precheck_alone(bound: Bound, outs: list[ndarray]) -> None:
-    """For norms of single numbers, check memory as ``abs`` does: torch computes them as absolute values."""
+    """If each norm is of a single number, check ``out=`` as ``abs`` does: torch computes absolute values."""
     x, out = bound["self"], outs[0]
     if out.size == x.size and length_of(x.shape, axes_of(bound.get("dim"), x.ndim)) == 1:
         check_target(out)
@@ -41,7 +41,7 @@ _WRITES = WriteSpec(out=_precheck_alone)
     writes=_WRITES,
 )  # fmt: skip
 def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
-    """(sum |x|**ord)**(1/ord) over dimensions; the largest, smallest or number of nonzero for ord inf, -inf, 0."""
+    """(sum |x|**ord)**(1/ord) over dimensions; for ord inf, -inf, 0: max |x|, min |x|, the number of nonzeros."""
     name = "linalg.vector_norm"
     got = dt.scalar_name(self.dtype)
     check(dt.is_inexact(self.dtype), f"{name}: Expected a floating point or complex tensor as input. Got {got}")
@@ -54,23 +54,23 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
         raise not_implemented("norm_cpu", self.dtype)
     x = dt.cast(self, dt.opmath(wide))
     if ord != 0 and alone:
-        return dt.cast(np.asarray(add_reduce(np.abs(x), axes, keepdim)), dt.to_real(wide))  # no square overflows
+        return dt.cast(np.asarray(add_reduce(np.abs(x), axes, keepdim)), dt.to_real(wide))  # squares could overflow
     return dt.cast(np.asarray(norm_along(x, ord, axes, keepdim)), dt.to_real(wide))
 
 
 def _is_alone(x: ndarray, dim: Any) -> bool:
-    """Return whether each norm is of one number, which torch does not notice for a 0-d tensor if a dim is given."""
+    """Return whether each norm is of one number, which torch does not detect for a 0-d tensor if dim is given."""
     named = isinstance(dim, int) or bool(dim)
     return length_of(x.shape, axes_of(dim, x.ndim)) == 1 and (x.ndim > 0 or not named)
 
 
 def _ends_in(axes: Any, ndim: int) -> bool:
-    """Whether axes are the last ones, or all."""
+    """Return whether the axes are the last ones, or all."""
     return axes is None or sorted(a % ndim for a in axes) == list(range(ndim - len(axes), ndim))
 
 
 def norm_along(x: ndarray, ord: float, axes: Any, keepdim: bool = False) -> Any:
-    """(sum |x|**ord)**(1/ord) in the dtype of ``x``."""
+    """Return (sum |x|**ord)**(1/ord) in the dtype of ``x``."""
     axes = (axes,) if isinstance(axes, int) else axes
     if ord == 0:
         return add_reduce((x != 0).astype(dt.to_real(x.dtype)), axes, keepdim)
@@ -97,7 +97,7 @@ def norm_along(x: ndarray, ord: float, axes: Any, keepdim: bool = False) -> Any:
 
 
 def _check_has_identity(name: str, x: ndarray, ord: float, dims: Any) -> None:
-    """Refuse norms of empty tensors that have no identity."""
+    """Raise torch's error for norms of empty tensors that have no identity."""
     if x.size or not (ord < 0 or ord == math.inf):
         return
     spelled = f"{name} cannot compute the {ord:g} norm on"
@@ -154,7 +154,7 @@ def linalg__powsum(self, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 
 def _powers_in_sequence(x: ndarray, ord: float) -> ndarray:
-    """sum |x|**ord, one element after the other as torch adds doubles; of squares, every fourth."""
+    """Return sum |x|**ord, adding one element after the other as torch does in float64; squares in four lanes."""
     lanes = 4 if ord == 2 else 1
     whole, total = x.size - x.size % lanes, np.zeros(lanes)
     for part in blocks(whole, STRIP):
@@ -168,10 +168,10 @@ def _powers_in_sequence(x: ndarray, ord: float) -> ndarray:
 
 
 def norm_of(x: ndarray, p: Any = 2, dim: Any = None, keepdim: bool = False) -> ndarray:
-    """`norm`, with its own error messages."""
+    """Compute `linalg_vector_norm` with the error messages of `norm`."""
     words = "norm(): input dtype should be either floating point or complex. Got"
     check(dt.is_inexact(x.dtype), f"{words} {dt.scalar_name(x.dtype)} instead.")
-    axes_of(dim, x.ndim)  # torch checks this first
+    axes_of(dim, x.ndim)  # torch checks the dimensions first
     return linalg_vector_norm(x, 2 if p is None else p, dim, keepdim)
 
 
@@ -180,7 +180,7 @@ def _norm_in(x: ndarray, p: Any, *given: Any) -> ndarray:
     wide = x.dtype if dtype is None else dt.as_dtype(dtype)
     words = "norm(): the desired output dtype should be either floating point or complex. Got"
     check(dt.is_inexact(wide), f"{words} {dt.scalar_name(wide)} instead.")
-    for dim in over[:1]:  # torch checks this first
+    for dim in over[:1]:  # torch checks the dimensions first
         axes_of(dim, x.ndim)
     out = linalg_vector_norm(x, 2 if p is None else p, *over, dtype=wide)
     check(dtype is None or out.dtype == wide, out_dtype(out.dtype, wide))
@@ -228,6 +228,6 @@ def dist(self, other, p=2):
 
 @kernel("_foreach_powsum.Scalar")
 def _foreach_powsum(self, ord=2, dtype=None):
-    """The sum of each tensor's magnitudes to a power."""
+    """The sum of ``|x|**ord`` of each tensor."""
     check(self, empty_list())
     return [linalg__powsum(x, ord, dtype=dtype) for x in self]

@@ -1,8 +1,8 @@
-"""Layers, losses and attention under vendor libraries' names, as in graphs that were captured with these libraries.
+"""Ops under the names of vendor libraries (cuDNN, MIOpen, oneDNN, MPS), as they occur in captured graphs.
 
-torch's CPU has no code for these names on plain tensors. The values here are those of the ops that they stand for.
-Options that only concern a library (benchmarks, reserved memory) have no effect, and its own layouts are plain order.
-States of a library's random stream are zero, in the library's shapes; dropout is refused.
+torch has no CPU kernels for these names on dense tensors. Here they compute what the general ops compute. Options that
+only concern a library (benchmarks, reserved memory) have no effect, and a library's memory formats are row-major.
+Random states are zeros in the library's shapes, and attention with dropout is an error.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _max_pool_backward(grad, output, x, kernel, stride, padding, dilation, ceil_
 
 _NAMES, _DOC = "mkldnn_max_pool2d mkldnn_max_pool3d", "Maximum over windows."
 rows(_NAMES, max_pool_of, _DOC, part=0, differs=["pool-windows"])
-_DOC = "Zeros with each gradient added at its maximum, which is computed again."
+_DOC = "Zeros with each gradient added at its window's maximum, which is found again."
 rows("mkldnn_max_pool2d_backward mkldnn_max_pool3d_backward", _max_pool_backward, _DOC)
 rows("mkldnn_adaptive_avg_pool2d", adaptive_avg_pool2d, "`adaptive_avg_pool2d`.", differs=_DIFFERS)
 _DOC = "`_adaptive_avg_pool2d_backward`."
@@ -149,11 +149,11 @@ rows(
     lambda *_: False, "Always False: no library computes the loss.",
 )  # fmt: skip
 
-# ---------------------------------------------------------------- the places that torch leaves to other backends
+# ---------------------------------------------------------------- ops that torch leaves to out-of-tree backends
 
-_OUTSIDE = "that torch leaves to backends outside it, as its own would have"
-rows("convolution_overrideable", convolution, f"The convolution {_OUTSIDE} it.", differs=_DIFFERS)
-_DOC = f"The gradients {_OUTSIDE} them."
+_OUTSIDE = "that torch leaves to out-of-tree backends, computed by"
+rows("convolution_overrideable", convolution, f"The convolution {_OUTSIDE} `convolution`.", differs=_DIFFERS)
+_DOC = f"The gradients {_OUTSIDE} `convolution_backward`."
 rows("convolution_backward_overrideable", _gradients, _DOC, differs=_DIFFERS)
 
 # ---------------------------------------------------------------- to other layouts and back
@@ -167,7 +167,7 @@ rows("_to_dense", lambda x, dtype, _: clone(x if dtype is None else dt.cast(x, d
 
 @kernel("_fused_dropout", differs=["half-opmath"])
 def _fused_dropout(self, p, generator=None):
-    """Each value divided by ``p`` with probability ``p``, else zero, and which were kept; drawn as on the CPU."""
+    """Each value divided by ``p`` with probability ``p``, else 0, and the mask; random numbers are the CPU's."""
     kept = bernoulli_values(self.size, dt.uint8, p, generator).reshape(self.shape)
     return _masked_scale(self, kept, 1 / p if p else 0.0), kept
 
@@ -184,14 +184,14 @@ def _attend(q: ndarray, k: ndarray, v: ndarray, bias: Any, dropout: float, causa
 
 
 def _attention_gradients(grad_out, query, key, value, out, logsumexp, attn_bias, is_causal, scale):
-    log_sum = logsumexp.reshape(logsumexp.shape[:3])  # cuDNN's is a column
+    log_sum = logsumexp.reshape(logsumexp.shape[:3])  # cuDNN's has a last dimension of size 1
     saved = (out, log_sum[..., : query.shape[-2]].astype(dt.opmath(query.dtype)))
     backward = _scaled_dot_product_flash_attention_for_cpu_backward
     return backward(grad_out, query, key, value, *saved, 0.0, is_causal, attn_mask=attn_bias, scale=scale)
 
 
 def _bias_gradient(grad, q, k, v, out, log_sum, bias, causal, scale):
-    """The gradient of the scores, summed to the bias's shape."""
+    """Return the gradient of the scores, summed to the shape of the bias."""
     inner = attention.sum_dtype(q, k)
     g, q, k, v, o = (dt.cast(x, inner) for x in (grad, q, k, v, out))
     logs = dt.cast(log_sum[..., : q.shape[2]], inner)[..., None]
@@ -232,7 +232,7 @@ rows("_scaled_dot_product_fused_attention_overrideable_backward", _asked, _ROWS,
 def _scaled_dot_product_efficient_attention(
     query, key, value, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None
 ):
-    """Attention over (batch, heads, time, size), and if asked each row's logsumexp, padded to a multiple of 32 rows."""
+    """Attention over (batch, heads, time, size), and on request each row's logsumexp, padded to a multiple of 32."""
     out, log_sum = _attend(query, key, value, attn_bias, dropout_p, is_causal, scale)
     rows = -(-query.shape[2] // 32) * 32 if compute_log_sumexp else 0
     padded = np.full((*log_sum.shape[:2], rows), np.inf, log_sum.dtype)
@@ -257,6 +257,6 @@ rows("_triton_scaled_dot_attention", lambda q, k, v, p: _MATH(q, k, v, None, p)[
 def _triton_multi_head_attention(
     query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None
 ):
-    """`_native_multi_head_attention`, its first result."""
+    """The first result of `_native_multi_head_attention`."""
     packed = (embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False)
     return attention._native_multi_head_attention(query, key, value, *packed)[0]

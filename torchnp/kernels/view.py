@@ -27,7 +27,7 @@ ndarray = np.ndarray
 # ---------------------------------------------------------------- the same tensor
 
 
-rows("alias detach lift_fresh", lambda x: x.view(), "The same memory as another array.", like=np.ndarray.view)
+rows("alias detach lift_fresh", lambda x: x.view(), "A new array on the same memory.", like=np.ndarray.view)
 rows("lift data resolve_conj resolve_neg", lambda x: x, "The tensor itself: arrays have no conjugate or negative bit.")
 rows("_fw_primal", lambda x, level: x.view(), "The tensor itself: arrays carry no forward gradients.")
 
@@ -43,7 +43,7 @@ def positive(self):
 
 
 def infer_size(size: Sequence[int], numel: int) -> tuple[int, ...]:
-    """A shape with its -1 filled in, or torch's error where it does not hold ``numel`` elements."""
+    """Return a shape with its -1 inferred, or raise torch's error if it does not have ``numel`` elements."""
     known, inferred = 1, None
     for i, n in enumerate(size):
         if n == -1:
@@ -64,7 +64,7 @@ def infer_size(size: Sequence[int], numel: int) -> tuple[int, ...]:
 
 @kernel("view", like=np.reshape, differs=["view-never-copies"])
 def view(self, size):
-    """Another shape on the same memory; refused where the strides do not allow it."""
+    """A view in another shape; an error if the strides do not allow it."""
     out = _viewed(self, size)
     if out is None:
         words = "view size is not compatible with input tensor's size and stride (at least one dimension spans across"
@@ -73,8 +73,8 @@ def view(self, size):
 
 
 def _viewed(x: ndarray, size: Sequence[int]) -> ndarray | None:
-    """`view`, or None where the strides do not allow it."""
-    if x.size and (1 not in x.shape or is_plain(x)):  # NumPy treats dimensions of one element differently
+    """Return `view`'s result, or None if the strides do not allow a view."""
+    if x.size and (1 not in x.shape or is_plain(x)):  # NumPy treats dimensions of size 1 differently
         try:
             out = x.reshape(size) if x.flags.c_contiguous else x.reshape(size, copy=False)
         except ValueError:
@@ -90,7 +90,7 @@ def _viewed(x: ndarray, size: Sequence[int]) -> ndarray | None:
 
 @kernel("reshape", like=np.reshape)
 def reshape(self, shape):
-    """Another shape, on the same memory where the strides allow it, else on a copy."""
+    """A view in another shape if the strides allow it, else a copy."""
     out = _viewed(self, shape)
     return self.copy("C").reshape(infer_size(shape, self.size)) if out is None else out
 
@@ -114,7 +114,7 @@ for _name, _run, _doc, *_differs in (
 
 @kernel("flatten.using_ints", like=np.ndarray.flatten, differs=["view-not-copy"])
 def flatten(self, start_dim=0, end_dim=-1):
-    """The dimensions from start to end as one."""
+    """The tensor with the dimensions from ``start_dim`` to ``end_dim`` merged into one."""
     start, end = wrap_dim(start_dim, self.ndim), wrap_dim(end_dim, self.ndim)
     check(start <= end, "flatten() has invalid args: start_dim cannot come after end_dim")
     if not self.ndim:
@@ -127,7 +127,7 @@ def flatten(self, start_dim=0, end_dim=-1):
 
 @kernel("unflatten.int", like=np.reshape, differs=["unflatten-needs-sizes"])
 def unflatten(self, dim, sizes):
-    """One dimension as several."""
+    """A view with one dimension split into several."""
     dim = wrap_dim(dim, self.ndim)
     check(len(sizes) > 0, "unflatten: sizes must be non-empty")
     unexpected = "unflatten got an unexpected error:\n"
@@ -155,7 +155,7 @@ rows("squeeze", lambda x: x.squeeze(), "The tensor without its dimensions of siz
 
 @kernel("squeeze.dim", "squeeze.dims", like=np.squeeze, differs=["squeeze-size-not-1"])
 def squeeze_dims(self, dim):
-    """The tensor without those of the given dimensions that have size 1."""
+    """The tensor without the given dimensions; those whose size is not 1 stay."""
     dims = wrap_dims(dim, self.ndim)
     return self.squeeze(tuple(d for d in dims if self.shape[d] == 1)) if self.ndim else self.view()
 
@@ -180,7 +180,7 @@ def unsqueeze(self, dim):
 
 
 def check_count(shape: Sequence[int]) -> None:
-    """Refuse negative sizes as torch does when it counts a view's elements, or beside a 0 when it copies them."""
+    """Raise torch's error for negative sizes of a view; the error differs if another size is 0."""
     if shape and min(shape) < 0:
         check(0 in shape, "numel: integer multiplication overflow")
         check_size(shape)
@@ -188,7 +188,7 @@ def check_count(shape: Sequence[int]) -> None:
 
 @kernel("expand", like=np.broadcast_to, differs=["expand-minus-1", "expand-writable"])
 def expand(self, size, *, implicit=False):
-    """Dimensions of size 1 repeated without a copy, by strides of 0."""
+    """A view that repeats dimensions of size 1 by strides of 0."""
     own = self.shape
     extra = len(size) - len(own)
     if extra < 0:
@@ -207,7 +207,7 @@ def expand(self, size, *, implicit=False):
         if shape[i] == -1 and self.ndim:
             words = "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension"
             raise RuntimeError(f"{words} {i}")
-        # New dimensions of one element have a stride, too.
+        # A new dimension of size 1 gets the stride that a contiguous tensor would have.
         if shape[i] == 1:
             strides[i] = shape[i + 1] * strides[i + 1] if i + 1 < len(shape) else 0
     check_count(shape)
@@ -225,7 +225,7 @@ rows(
 
 @kernel("permute", like=np.transpose)
 def permute(self, dims):
-    """Dimensions in another order."""
+    """A view with the dimensions in another order."""
     try:
         return self.transpose(dims)
     except ValueError:
@@ -245,7 +245,7 @@ def permute(self, dims):
 
 @kernel("transpose.int", "swapdims", like=np.swapaxes, differs=["transpose-pair", "zero-dim-axis"])
 def transpose(self, dim0, dim1):
-    """Two dimensions swapped."""
+    """A view with two dimensions swapped."""
     try:
         return self.swapaxes(dim0, dim1)
     except ValueError:
@@ -281,7 +281,7 @@ def m_t(self):
 
 @kernel("movedim.intlist", "moveaxis.intlist", like=np.moveaxis, differs=["zero-dim-axis"])
 def movedim_intlist(self, source, destination):
-    """Some dimensions moved, the others in their order around them."""
+    """A view with some dimensions moved; the others keep their order."""
     if len(source) != len(destination):
         words = f"movedim: Invalid source or destination dims: source ({shape_text(source)} dims) should contain the"
         raise RuntimeError(f"{words} same number of dims as destination ({shape_text(destination)} dims)")
@@ -305,7 +305,7 @@ rows(
 
 
 def _precheck_in_place(bound: Bound, _: list[ndarray]) -> None:
-    """In place, check a window's memory before its negative sizes, as torch does."""
+    """In place, check first that the memory can hold the view, then for negative sizes, as torch does."""
     size, stride, offset = bound["size"], bound["stride"], bound["storage_offset"]
     if len(size) == len(stride) and min(*stride, offset or 0, 0) >= 0 and min(size, default=0) < 0 not in size:
         _window_on(bound["self"], size, stride, offset)
@@ -315,7 +315,7 @@ def _precheck_in_place(bound: Bound, _: list[ndarray]) -> None:
 def _window_on(
     x: ndarray, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
 ) -> tuple[ndarray, int]:
-    """Return the memory that a window is on, checked to hold it, and the byte where the window starts."""
+    """Return the memory of a strided view and the byte at which it starts, or raise torch's error if out of bounds."""
     memory, start = storage(x)
     start = start if storage_offset is None else storage_offset * x.itemsize
     extent = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
@@ -334,9 +334,9 @@ def _window_on(
     writes=WriteSpec(inplace=_precheck_in_place),
 )
 def as_strided(self, size, stride, storage_offset=None):
-    """A window on the tensor's whole memory, by size, stride and offset in elements."""
+    """A view of the tensor's whole storage, with size, strides and offset in elements."""
     check(len(size) == len(stride), "mismatch in length of strides and shape")
-    # NumPy's integers wrap, so that a window far outside would seem to lie inside.
+    # NumPy's integers wrap, so that a view far out of bounds would seem to lie inside.
     size, stride = list(map(index, size)), list(map(index, stride))
     storage_offset = None if storage_offset is None else index(storage_offset)
     if stride and min(stride) < 0:
@@ -356,7 +356,7 @@ def as_strided(self, size, stride, storage_offset=None):
 
 
 rows(
-    "_reshape_alias", as_strided, "`view` with the strides given.", like=np.lib.stride_tricks.as_strided,
+    "_reshape_alias", as_strided, "`view` with the given strides.", like=np.lib.stride_tricks.as_strided,
     differs=["as-strided-elements"],
 )  # fmt: skip
 

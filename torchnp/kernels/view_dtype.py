@@ -1,6 +1,6 @@
 """Views of another dtype, the parts of complex tensors, and conjugates.
 
-torch conjugates and negates a view by setting a bit on it; an array has no such bit, so these compute.
+torch conjugates and negates lazily, by a bit on a view. An array has no such bit, so these ops compute a new array.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def view_dtype(self, dtype):
     dtype = dt.as_dtype(dtype)
     if dtype.itemsize != self.itemsize:
         if not self.size and self.base is None:
-            self = dense(self)  # NumPy gives empty arrays that own their memory strides of 0
+            self = dense(self)  # NumPy's empty arrays that own their memory have strides of 0
         _check_sizes(self, dtype)
     return self.view(dtype)
 
 
 def _check_sizes(x: ndarray, dtype: np.dtype) -> None:
-    """Refuse layouts that cannot be read as elements of another size."""
+    """Raise torch's error for layouts that cannot be read as elements of another size."""
     how = f"to view {dt.scalar_name(x.dtype)} as {dt.scalar_name(dtype)} (different element sizes)"
     check(x.ndim > 0, f"self.dim() cannot be 0 {how}")
     strides, last, ratio = element_strides(x), x.shape[-1], dtype.itemsize // x.itemsize or 1
@@ -92,7 +92,7 @@ def imag(self):
 
 
 def _beside(ufunc, x):
-    """Apply a ufunc, keeping its operand's strides, gaps included, as torch's view would."""
+    """Apply a ufunc, keeping its operand's strides and gaps, as torch's view would."""
     out = empty(x.shape, x.dtype, layout_of(x)[1])
     return ufunc(x, out=out)
 
@@ -129,7 +129,7 @@ rows("adjoint", _adjoint, _SWAPPED, name="adjoint()", differs=["conj-of-real"])
 
 @kernel("matrix_H", differs=["conj-of-real"])
 def matrix_h(self):
-    """The conjugate of a matrix transposed."""
+    """The conjugate transpose of a matrix."""
     if self.ndim not in (0, 2):
         hint = "" if self.ndim == 1 else " For batches of matrices, consider using tensor.mH"
         raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{hint}")

@@ -23,7 +23,7 @@ def _overwritten(self: ndarray, src: ndarray, *where: Any, view: Any, copied: An
     if part.shape != src.shape:
         words = f"expected src to have a size equal to the slice of self. src size = {shape_text(src.shape)},"
         raise RuntimeError(f"{words} slice size = {shape_text(part.shape)}")
-    if 0 in part.strides:  # only as_strided windows have these
+    if 0 in part.strides:  # only as_strided views have strides of 0
         check_target(part)
     part[...] = cast(src, part.dtype)
     return out
@@ -41,7 +41,7 @@ rows(
     differs=["scatter-of-its-shape"],
 )
 rows(
-    "as_strided_scatter", _overwritten, "A copy with a strided window on its memory overwritten.", view=as_strided,
+    "as_strided_scatter", _overwritten, "A copy with a strided view of its memory overwritten.", view=as_strided,
     copied=lambda x: clone(x) if overlaps_itself(x) else storage_copied(x), like=np.lib.stride_tricks.as_strided,
       differs=["as-strided-storage", "as-strided-elements", "scatter-of-its-shape"],
 )  # fmt: skip

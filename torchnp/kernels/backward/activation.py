@@ -30,7 +30,7 @@ from torchnp.layout.apply import is_plain
 ndarray = np.ndarray
 
 
-# ---------------------------------------------------------------- rows of one formula
+# ---------------------------------------------------------------- gradients of one formula
 
 
 def logistic(x: ndarray) -> ndarray:
@@ -91,13 +91,13 @@ for _name, _formula, _given, _doc in (
 ):  # fmt: skip
     rows(_name, el.formula, _doc, of=_formula, **_given)
 
-# ---------------------------------------------------------------- rows whose results differ by loop
+# ---------------------------------------------------------------- gradients that differ by loop: vector or scalar
 
 
 def _in_vectors(
     grad_output: ndarray, self: ndarray, *limits: Any, whole: Any, rest: Any, loop: Loop = VECTOR, **given: Any
 ) -> ndarray:
-    """Apply ``whole``, and ``rest`` where two of torch's vectors are not filled; they differ at nan and -0 only."""
+    """Apply ``whole``, and ``rest`` to the tail that does not fill two SIMD vectors; they differ at nan and 0 only."""
     y = el.formula(grad_output, self, *limits, of=whole, **given)
     if (self == 0).any() or any(np.isnan(x).any() for x in (self, *limits) if x is not None):
         alone = lambda *parts: el.formula(*parts, *limits, of=rest, **given)
@@ -108,7 +108,7 @@ def _in_vectors(
 def _logit(g: ndarray, x: ndarray, eps: ndarray | None, alone: bool) -> ndarray:
     low, outside = (0, np.nan) if eps is None or eps < 0 else (eps, 0)
     slope = g / (x * (1 - x))
-    if alone:  # scalar code takes -0.0 for 0, and nan as not outside
+    if alone:  # torch's scalar code treats -0.0 as 0, and nan as inside
         slope = choose((x == 0) | (x == 1), g * np.asarray(np.inf, g.dtype), slope)
         return choose((x < low) | (x > 1 - low), outside, slope)
     return choose((x >= low) & (x <= 1 - low), slope, outside)
@@ -137,7 +137,7 @@ rows(
     rest=lambda g, x: choose(x <= -3, 0, choose(x < 3, g * (x / 3 + 0.5), g)),
 )  # fmt: skip
 
-# ---------------------------------------------------------------- rows of their own
+# ---------------------------------------------------------------- gradients with a body of their own
 
 _IN_PLACE = (
     "In-place {} backward calculation is triggered with a negative slope which is not supported. This is caused by "
@@ -146,7 +146,7 @@ _IN_PLACE = (
 
 
 def _quick_threshold_backward(grad_output: Any, self: Any, threshold: Any) -> ndarray | None:
-    """Fast path for the gradient of a relu."""
+    """Compute the gradient of relu; return None for other arguments."""
     if type(threshold) is not int or threshold or not is_float(self) or not is_float(grad_output):
         return None
     if self.dtype is not grad_output.dtype or self.shape != grad_output.shape or not self.ndim:
@@ -156,7 +156,7 @@ def _quick_threshold_backward(grad_output: Any, self: Any, threshold: Any) -> nd
 
 @kernel("threshold_backward", quick=exact(_quick_threshold_backward, placed=True))
 def threshold_backward(grad_output: ndarray, self: ndarray, threshold: Any) -> ndarray:
-    """``g`` where the input is above the threshold."""
+    """``g`` where the input is above the threshold, else 0."""
     el.check_broadcast(self, grad_output)
     return _threshold(self, grad_output, threshold, 0)
 
@@ -173,20 +173,20 @@ def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any
 
 @kernel("rrelu_with_noise_backward")
 def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
-    """``g`` times the slopes that forward drew, or the mean slope in evaluation."""
+    """``g`` times the random slopes of the forward pass, or in evaluation the mean slope where x is not positive."""
     if training:
         out, read = mul(noise, grad_output), (noise, grad_output)
     else:
         slope = (real(lower) + real(upper)) / 2
         out, read = leaky_relu_backward(grad_output, self, slope, self_is_result), (self, grad_output)
-    found = [stride_rules.layout_of(x) for x in read]  # torch converts operands of another dtype, densely
+    found = [stride_rules.layout_of(x) for x in read]  # torch converts operands of another dtype to dense copies
     found = [(n, s if x.dtype == out.dtype else stride_rules.preserved(n, s)) for x, (n, s) in zip(read, found)]
     return stride_rules.place(out, stride_rules.iterated(found))
 
 
 @kernel("_prelu_kernel_backward")
 def prelu_kernel_backward(grad_output: ndarray, self: ndarray, weight: ndarray) -> tuple[ndarray, ndarray]:
-    """Gradients of the input and of the weight, the latter not yet summed."""
+    """Gradients of the input and of the weight; the latter is not yet summed to the weight's shape."""
     el.check_broadcast(self, weight, grad_output)
     el.check_same_dtype(self, weight, grad_output)
     of = lambda g, x, w: (choose(x > 0, g, w * g), choose(x > 0, 0, x * g))
@@ -229,14 +229,14 @@ def _precheck_glu(bound: Bound, outs: list[ndarray]) -> None:
 
 @kernel("glu_backward", writes=WriteSpec(out=_precheck_glu))
 def glu_backward(grad_output: ndarray, self: ndarray, dim: int) -> ndarray:
-    """The gradients of both halves, joined along ``dim``."""
+    """Gradient of `glu`: the gradients of both halves of the input, joined along ``dim``."""
     a, b = halves(self, dim)
     el.refuse_row("sigmoid_cpu", el.int_to_float(self.dtype), el.FLOATS | el.COMPLEX, REDUCED_SIGMOID)
     el.check_result_dtype(el.int_to_float(self.dtype), self.dtype)
     el.check_broadcast(b, grad_output)
     el.check_same_dtype(self, grad_output)
     require("glu_backward_cpu", self.dtype, el.FLOATS)
-    check_fits(grad_output, b)  # the last step is in place
+    check_fits(grad_output, b)  # torch's last step is in place, so it has to fit
 
     def parts(a: ndarray, b: ndarray, g: ndarray) -> tuple[ndarray, ndarray]:
         s = el.finish(logistic(dt.cast(b, dt.opmath(b.dtype))), b.dtype)  # torch rounds each step
@@ -267,7 +267,7 @@ def _precheck_gelu(bound: Bound, outs: list[ndarray]) -> None:
 
 
 def _is_dense(grad: ndarray, x: ndarray, approximate: str) -> bool:
-    """Return whether oneDNN computes the gradient (dense input); refuse gradients that it cannot read."""
+    """Return whether oneDNN computes the gradient; raise torch's error for gradients that it cannot read."""
     el.check_broadcast(grad, x)
     dt.result_type(grad, x)
     dense = approximate == "none" and x.dtype in _DENSE and x.size > 1 and x.flags.c_contiguous
@@ -301,7 +301,7 @@ def _gelu_tanh(g: ndarray, x: ndarray) -> ndarray:
 @kernel("infinitely_differentiable_gelu_backward")
 def infinitely_differentiable_gelu_backward(grad: ndarray, self: ndarray) -> ndarray:
     """`gelu_backward` in its exact mode, composed of differentiable kernels."""
-    before = not since("2.13")  # each step was done in the dtype of self
+    before = not since("2.13")  # before 2.13, torch did each step in the dtype of self
     out = el.int_to_float(self.dtype) if before else dt.result_type(grad, self)
     x, grad = (self, grad) if before else (dt.cast(v, dt.opmath(el.int_to_float(out))) for v in (self, grad))
     cdf = mul(add_scalar(erf_of_tensor(mul(x, _ROOT_HALF)), 1), 0.5)

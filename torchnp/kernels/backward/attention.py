@@ -43,11 +43,14 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     shared = query.shape[1] // max(key.shape[1], 1), query.shape[1] // max(value.shape[1], 1)
     found = _gradients(*given, attn_mask, is_causal, factor, *shared)
     grads = (dt.cast(x, dtype).swapaxes(1, 2) for x in found)
-    return tuple(stride_rules.dense(x).swapaxes(1, 2) for x in grads)  # torch lays out time before heads
+    return tuple(stride_rules.dense(x).swapaxes(1, 2) for x in grads)  # in memory, torch has time before heads
 
 
 def _gradients(g, q, k, v, out, log_sum, mask, causal, factor, of_a_key, of_a_value):
-    """The gradients, by blocks of queries as torch adds them up; so many query heads share a key's and a value's."""
+    """Return the gradients of query, key and value, added up by blocks of queries as in torch.
+
+    ``of_a_key`` and ``of_a_value`` are the numbers of query heads that share one head of key and of value.
+    """
     dtype, inner, (batch, heads, length, _) = q.dtype, factor.dtype, q.shape
     half, step = dtype in dt.HALVES, queries_at_once(length)
     kept = dtype if half else inner  # torch rounds sums to half types after each block

@@ -79,7 +79,7 @@ def gradients(
     if of_weight:
         of, to = (y, x) if transposed else (x, y)
         grad_weight = dt.cast(correlate_weight(of, to, w.shape[2:], *window), dtype)
-    # torch's own code converts the weight to that format; a weight that has it already keeps its layout.
+    # torch's own code converts the weight to channels-last; a weight that already is channels-last keeps its layout.
     own_layout = stride_rules.layout_of(weight)
     image = own_layout if weight.ndim > 3 else stride_rules.as_image(*own_layout)
     kept = not vendor and (transposed or set(g.dilation) == {1}) and stride_rules.is_channels_last(*image)
@@ -93,7 +93,10 @@ def gradients(
 
 
 def _as_weight(x: ndarray | None, weight: ndarray, vendor: bool) -> ndarray | None:
-    """Follow the weight's own strides as oneDNN does for one-point windows, where both formats coincide."""
+    """Make the weight's gradient contiguous if the weight is, as oneDNN does for 1x1 kernels.
+
+    For these, row-major and channels-last formats coincide.
+    """
     plain = stride_rules.layout_of(weight)[1] == stride_rules.contiguous(weight.shape)
     if x is None or not (plain and vendor and x.dtype == dt.float32 and set(weight.shape[2:]) == {1}):
         return x
@@ -107,12 +110,12 @@ def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool, grou
 def _check_by_vendor(
     y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, mask: Sequence[bool]
 ) -> checks.Geometry:
-    """Check as oneDNN does: it reads the weight for the input's gradient only, and has one message for all misfits."""
+    """Check as oneDNN does: it reads the weight only for the input's gradient, and has one message for all errors."""
     if not any(mask):
         return g
     for a in (y, w) if mask[0] else (y,):
         check(a.dtype in checks.TAKEN, dense_dtype(a.dtype))
-    if 0 in g.dilation:  # oneDNN then takes all of them for 1
+    if 0 in g.dilation:  # oneDNN then treats all dilations as 1
         check(x.ndim < 5, "dimensions are invalid")
         g = g._replace(dilation=(1,) * len(g.dilation))
     fits = w.size and y.shape == _shape_of_gradient(x, w, g, transposed, groups)
@@ -130,7 +133,10 @@ def _shape_of_gradient(x: ndarray, w: ndarray, g: checks.Geometry, transposed: b
 def _check_gradient(
     y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, mask: Sequence[bool]
 ) -> None:
-    """Check as torch's own code does: for the bias alone, only if dilated or if a transposed 3-d convolution."""
+    """Check as torch's own code does.
+
+    If only the bias is requested, torch checks nothing but dilated and transposed 3-d convolutions.
+    """
     dims = 3 if x.ndim == 5 else 2
     dilated = not transposed and set(g.dilation) != {1}
     of_weight = mask[1] or (mask[2] and transposed and dims == 3)
@@ -155,7 +161,7 @@ def _check_gradient(
     if transposed and len(y) < len(x):
         seen = shape_text((*y.shape[:2], *(1,) * (y.ndim == 3), *y.shape[2:]))
         raise IndexError(f"select(): index {len(y)} out of range for tensor of size {seen} at dimension 0")
-    check_shape(y, shape)  # torch does not check this: it reads beyond a smaller batch
+    check_shape(y, shape)  # torch does not check this, and reads out of bounds for a smaller batch
     stem = f"slow_conv_transpose{dims}d_" if transposed else f"slow_conv{dims}d_cpu_"
     if mask[0]:
         first, *others = (y, w) if transposed and dims == 2 else (x, y, w)

@@ -41,7 +41,7 @@ ndarray = np.ndarray
 
 @kernel("cumprod_backward")
 def cumprod_backward(grad, input, dim, output):
-    """The gradient of `cumprod`, by dividing by each factor, but without division from the first zero on."""
+    """Gradient of `cumprod`, by a division by each factor; from the first zero on, without division."""
     if input.size <= 1 or input.shape[wrap_dim(dim, input.ndim)] == 1:
         return grad
     axis, factors, products = wrap_dim(dim, input.ndim), input.conj(), output.conj()
@@ -137,7 +137,7 @@ def _batch_norm_impl_index_backward(
     impl_index, input, grad_output, weight, running_mean, running_var, save_mean, save_var_transform, train, eps,
     output_mask, reservedSpace,
 ):  # fmt: skip
-    """`native_batch_norm_backward`, the implementation with index 0."""
+    """`native_batch_norm_backward`; in training, ``impl_index`` must be 0."""
     if not input.size:
         wide = [np.zeros(input.shape[1], input.dtype) if asked else None for asked in output_mask[1:]]
         return (np.zeros_like(input) if output_mask[0] and weight is not None else None, *wide)
@@ -215,21 +215,21 @@ def _convolution_double_backward(
     if ggI is not None:  # torch computes it with input and output channels exchanged
         found: Any = convolution_backward(gO, ggI, weight, None, *rest, (False, True, False))[1]
         found = found.swapaxes(0, 1)
-        image, places = (gO, ggI) if transposed else (ggI, gO)  # and cuts it out of the result of their convolution
+        image, places = (gO, ggI) if transposed else (ggI, gO)  # torch cuts the gradient out of their convolution
         along = zip(image.shape[2:], places.shape[2:], *(_each(v, gO.ndim - 2) for v in (stride, padding, dilation)))
         whole = [(s + 2 * p - t * (n - 1) - 1) // d + 1 for s, n, t, p, d in along]
         window = (..., *map(slice, found.shape[2:]))
         of_weight = np.empty((*found.shape[:2], *whole), found.dtype)[window]
         of_weight[...] = found
         of_weight = of_weight.swapaxes(0, 1)
-    return of_grad, of_input, of_weight  # regardless of output_mask
+    return of_grad, of_input, of_weight  # torch ignores output_mask here
 
 
 @kernel("_slow_conv2d_backward.grad_input")
 def _slow_conv2d_backward_out(
     grad_output, self, weight, kernel_size, stride, padding, *, grad_input, grad_weight, grad_bias
 ):
-    """`_slow_conv2d_backward`, written into outs."""
+    """`_slow_conv2d_backward`, written into ``grad_input``, ``grad_weight`` and ``grad_bias``."""
     grads = _slow_conv2d_backward(grad_output, self, weight, kernel_size, stride, padding, (True, True, True))
     return tuple(copy_into(out, grad) for out, grad in zip((grad_input, grad_weight, grad_bias), grads, strict=True))
 

@@ -43,13 +43,13 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
     nothing = not grad.size if n == 2 else not (input.size and grid.size)
     if n == 3 or not nothing:
         require(name, input.dtype, dt.FLOATS)
-    if nothing:  # nothing is read
+    if nothing:
         return np.zeros(input.shape, input.dtype) if output_mask[0] else None, np.zeros(grid.shape, grid.dtype)
     check_type(input.dtype, grid, grad)
-    inner, sizes = inner_dtype(input.dtype, mode, n), input.shape[2:]  # torch rounds every step to this
+    inner, sizes = inner_dtype(input.dtype, mode, n), input.shape[2:]  # torch rounds every step to ``inner``
     of_input, of_grid = np.zeros(input.shape, input.dtype), np.zeros(grid.shape, grid.dtype)
     images, total, channels = memory_of(input), memory_of(of_input), input.shape[1]
-    # torch uses the forward's coordinates for vectors of nearest elements, and for cubic interpolation
+    # For nearest mode in vector loops and for bicubic mode, torch computes coordinates as in the forward pass.
     taken = loop if mode == BICUBIC or (mode == NEAREST and loop.vector) else loop.backward
     for block in blocks_of(grid, channels, mode):
         points = dt.cast(grid[block].reshape(-1, n), inner)
@@ -66,13 +66,13 @@ def _backward(grad, input, grid, mode, padding, align_corners, output_mask, *, n
 
 
 def _in_order(found: Iterable[Any], mode: int, n: int) -> list[Any]:
-    """What was found for each neighbour, as torch's loops add them: column by column for bicubic images."""
+    """Return the neighbours' items in the order in which torch adds them: by columns for bicubic images."""
     found = list(found)
     return [one for column in range(4) for one in found[column::4]] if mode == BICUBIC and n == 2 else found
 
 
 def _changes(near: Near, d: int, mode: int) -> list[ndarray]:
-    """The slope of a neighbour's weight along a dimension, as factors in torch's order."""
+    """Return the derivative of a neighbour's weight along a dimension, as factors in torch's order."""
     if mode == BICUBIC:
         factors = [tap.slope if i == d else tap.weight for i, tap in enumerate(near)]
         return factors if len(near) == 2 and d == 0 else factors[::-1]  # in images the changing weight comes first
@@ -81,7 +81,7 @@ def _changes(near: Near, d: int, mode: int) -> list[ndarray]:
 
 
 def _moved(values: list[ndarray], taps: list[list[Tap]], g: ndarray, mode: int, loop: Loop) -> ndarray:
-    """Gradients with respect to the positions, per dimension, summed in the order of torch's loops.
+    """Return the gradients of the positions, per dimension, summed in the order of torch's loops.
 
     Scalar linear loops skip neighbours outside the image. Vector loops and bicubic interpolation count them as 0. For
     four neighbours, vector loops first subtract neighbouring values.
@@ -108,9 +108,9 @@ def _moved(values: list[ndarray], taps: list[list[Tap]], g: ndarray, mode: int, 
 
 
 def _scatter(total: ndarray, places: list[ndarray], taps: list[list[Tap]], g: ndarray, mode: int) -> None:
-    """Add each neighbour's share of (C, points) gradients at its places, each sum rounded in the order of the points.
+    """Add each neighbour's share of (C, points) gradients at its index, rounding after each addition in torch's order.
 
-    Outside, 0 is added to a neighbour's element: a sum that started at 0 keeps all its bits.
+    A neighbour outside the image adds 0 to an element inside, which changes no bit of a sum that started at 0.
     """
     shares = np.empty((*g.shape, len(places)), total.dtype)
     for k, near in enumerate(_in_order(itertools.product(*taps), mode, len(taps))):

@@ -29,13 +29,13 @@ ndarray = np.ndarray
 
 
 def _copied_zeros(shape: Ints, dtype: np.dtype) -> ndarray:
-    """Zeros that take no memory, for an operator that copies them."""
+    """Return zeros that take no memory, for an operator that copies its input."""
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 @kernel("gather_backward")
 def gather_backward(grad, self, dim, index, sparse_grad):
-    """The gradient added at the positions that were gathered."""
+    """Zeros with the gradient added at the gathered positions."""
     if sparse_grad:  # torch then checks only the numbers of dimensions and elements
         for d in range(self.ndim if dim else 0):
             wrap_dim(d, grad.ndim)
@@ -53,7 +53,7 @@ rows(
 
 @kernel("masked_select_backward")
 def masked_select_backward(grad, input, mask):
-    """The gradient, element by element, where the mask is true."""
+    """Zeros with the elements of the gradient, in order, where the mask is true."""
     shape = broadcast_shapes(input.shape, mask.shape)
     strides = stride_rules.preserved(*stride_rules.layout_of(expand(input, shape)))
     return stride_rules.place(masked_scatter(np.zeros(shape, input.dtype), mask, grad), strides)
@@ -61,7 +61,7 @@ def masked_select_backward(grad, input, mask):
 
 @kernel("masked_scatter_backward")
 def masked_scatter_backward(grad_output, mask, sizes):
-    """The gradient where the mask is true, filled up with zeros to the size of the source."""
+    """The gradient's elements where the mask is true, padded with zeros to the size of the source."""
     taken = masked_select(grad_output, mask)
     missing = max(math.prod(sizes) - len(taken), 0)
     return view(np.concatenate([taken, np.zeros(missing, taken.dtype)]), sizes)
@@ -69,7 +69,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
 
 @kernel("value_selecting_reduction_backward")
 def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
-    """The gradient of a reduction that picks one element along a dimension."""
+    """Gradient of a reduction that selects one element along a dimension."""
     if not keepdim and len(sizes):
         grad, indices = unsqueeze(grad, dim), unsqueeze(indices, dim)
     zeros_of((0, *sizes), grad.dtype)  # refuses a negative size
@@ -94,7 +94,7 @@ rows("diagonal_backward", _in_zeros, "Zeros with the gradient on a diagonal.", v
 
 @kernel("unfold_backward")
 def unfold_backward(grad_in, input_sizes, dim, size, step):
-    """The gradients of all windows added where they overlap."""
+    """Gradient of `unfold`: the gradients of the windows, added where windows overlap."""
     check(step > 0, f"step is {step} but must be > 0", ValueError)
     if step >= size:  # no windows overlap
         return _in_zeros(grad_in, input_sizes, dim, size, step, view=unfold)
@@ -107,7 +107,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
     check(list(together) == reached, output_shape(reached, together))
     refuse_elements("unfold_backward_cpu", grad_in, RARE_OR_CHALF)
     ahead = (slice(None),) * dim
-    for i in reversed(range(size)):  # the i-th elements of all windows never overlap; the first window comes first
+    for i in reversed(range(size)):  # the i-th elements of windows never overlap; the first window is added first
         part = out[(*ahead, slice(i, max(i + (count - 1) * step + 1, 0), step))]
         part += grad_in[(*ahead, slice(part.shape[dim]), ..., i)]
     return out
@@ -115,9 +115,9 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
 
 @kernel("trace_backward")
 def trace_backward(grad, sizes):
-    """The gradient of a trace: its value along the diagonal."""
+    """Gradient of a trace: zeros with its value along the diagonal."""
     check(len(sizes) == 2, "expected matrix input")
-    if min(sizes) < 0:  # torch makes that many elements, then a range of positions with a step
+    if min(sizes) < 0:  # torch makes so many zeros, then an arange of the diagonal's positions
         check(math.prod(sizes) != 0, "upper bound and lower bound inconsistent with step sign")
         arange_step(0, len(zeros_of([math.prod(sizes)], grad.dtype)), sizes[1] + 1)
     check_filler(grad)
@@ -127,7 +127,7 @@ def trace_backward(grad, sizes):
 
 @kernel("embedding_dense_backward")
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
-    """The rows of the gradient added where their indices point, without the padding index."""
+    """The rows of the gradient, added at their indices in the embedding table; the padding index gets none."""
     check_indices(indices, "embedding_backward", 2)
     width = grad_output.shape[dim_of(grad_output, -1)]
     index, rows = indices.reshape(-1), view(np.ascontiguousarray(grad_output), (indices.size, width))

@@ -32,7 +32,10 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
 def _normalised_gradient(
     grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray, start: float, weight: ndarray | None = None
 ) -> ndarray:
-    """Gradient of matrices from that of their normalised form, in torch's steps: torch weights the row sums."""
+    """Return the gradient of matrices from the gradient of their normalised form.
+
+    The weight is applied to the sums of rows, as in torch.
+    """
     share = 1 / grad.dtype.type(grad.shape[-2] * grad.shape[-1])
     total, along = np.add.reduce(grad, -1, keepdims=True, initial=start), row_dots(grad, x)[..., None]
     scale = rstd
@@ -49,7 +52,7 @@ _FEW: Threshold = 1 << 12  # up to this many elements, NumPy's call overhead out
 
 
 def _quick_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
-    """Bit-identical fast path for all gradients of a few dense float32 rows, with weight and bias."""
+    """Return all gradients of few dense float32 rows with weight and bias, bit for bit as the body; else None."""
     given = (grad_out, input, mean, rstd, weight, bias)
     if not all(type(x) is ndarray and x.dtype is dt.float32 and is_plain(x) for x in given) or input.size > _FEW:
         return None
@@ -177,7 +180,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
 def _quick_batch_norm_backward(
     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
 ):
-    """Bit-identical fast path for all gradients of dense float32 in training, with weight and saved statistics."""
+    """Return all gradients in training mode for dense float32 with weight, bit for bit as the body; else None."""
     if train is not True:
         return None
     if type(output_mask) not in (list, tuple) or [*output_mask] != [True] * 3 or type(grad_out) is not ndarray:
@@ -214,7 +217,7 @@ def native_batch_norm_backward(
         mean, invstd = inner(running_mean), 1 / np.sqrt(inner(running_var) + kind(eps))
     parameter = next((p.dtype for p in (weight, save_mean, running_mean) if p is not None), input.dtype)
     dense = _dense(grad_out, input)
-    # For strided memory torch rounds each step to the dtype of its operands.
+    # If the memory is not dense, torch rounds each step to the dtype of its operands.
     step = _same if dense else functools.partial(_kept, dtype=input.dtype)
     both = step if parameter == input.dtype else _same
     d = both(x - per_channel(mean, x))
@@ -263,7 +266,7 @@ def _kept(x: ndarray, dtype: np.dtype) -> ndarray:
 
 
 def _check_dtypes(grad: ndarray, x: ndarray, weight: Any, *statistics: Any) -> None:
-    """Refuse dtypes that torch does not mix; for strided memory it sums the gradients first."""
+    """Raise torch's error for dtypes that it does not mix; if not dense, torch sums the gradients before the check."""
     held = dt.float32 if mixed(x, weight, *statistics[2:], *statistics[:2]) else x.dtype
     if _dense(grad, x):
         check_type(x.dtype, grad)
@@ -272,7 +275,7 @@ def _check_dtypes(grad: ndarray, x: ndarray, weight: Any, *statistics: Any) -> N
     check_type(held, *statistics)
     if grad.dtype != x.dtype:
         total, own = sum_dim(grad, (0, *range(2, grad.ndim))).dtype, x.dtype
-        total, own = (dt.float32 if kind == dt.float16 else kind for kind in (total, own))  # as torch sums float16
+        total, own = (dt.float32 if kind == dt.float16 else kind for kind in (total, own))  # float16 sums are float32
         raise expected_type(own, total) if total != own else found_dtype(grad.dtype, x.dtype)
 
 

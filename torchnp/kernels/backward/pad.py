@@ -21,7 +21,7 @@ ndarray = np.ndarray
 
 
 def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray]) -> ndarray:
-    """Add the gradient up at the source positions, in the order of the padded tensor as torch does."""
+    """Add each gradient to its source element, in the order of the padded tensor as torch does."""
     n = len(pad) // 2
     inner, step, places = x.shape[x.ndim - n :], 1, np.zeros((), np.int64)
     for i in range(n):
@@ -40,7 +40,7 @@ def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int,
 
 
 def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
-    """Check as torch does: with too many dimensions it takes the first, and it does not compare batch sizes."""
+    """Check as torch does: of too many dimensions it checks the first ones, and it does not compare batch sizes."""
     if n == 3 or not reflects:
         check(
             len(pad) == 2 * n,
@@ -68,7 +68,7 @@ def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, reflects: bool) ->
 
 
 def _precheck_replication(bound: Bound, outs: list[ndarray]) -> frozenset[int]:
-    """For an empty input, only resize the out, of any dtype, as torch does."""
+    """For an empty input, only resize ``out=``, whatever its dtype, as torch does."""
     if bound["self"].size:
         return frozenset()
     _check_grad(bound["grad_output"], bound["self"], bound["padding"], len(bound["padding"]) // 2, False)

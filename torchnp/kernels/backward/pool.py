@@ -41,9 +41,9 @@ def _same_dtype(x: ndarray, grad: ndarray, what: str, expected: str = "expected"
 
 
 def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int) -> ndarray:
-    """Add each gradient at its index in its plane (the last ``n`` dimensions), rounding every sum as torch.
+    """Add each gradient at its index in its plane (the last ``n`` dimensions), rounding each sum as torch does.
 
-    Where an index is outside its plane, torch writes outside too; here 0 is added, which keeps all bits of a sum.
+    For an index outside its plane torch writes out of bounds; here 0 is added instead, which changes nothing.
     """
     plane, planes = math.prod(shape[-n:]), math.prod(shape[:-n])
     within = indices.reshape(planes, math.prod(indices.shape[-n:]))
@@ -58,7 +58,7 @@ def scatter_planes(grad: ndarray, indices: ndarray, shape: Ints, n: int) -> ndar
 
 
 def max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices, *, n):
-    """Gradients of `max_pool_of`."""
+    """Compute the gradient of `max_pool_of`."""
     _same_dtype(x, grad, "gradOutput")
     if grad.ndim == x.ndim:
         check_ndim(grad, n, f"max_pool{n}d")
@@ -73,13 +73,13 @@ def max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, ind
     return result(scatter_planes(grad, indices, x.shape, n), x, n, volumes=True)
 
 
-_AT_MAXIMA, _SHARED = "Zeros with each gradient added at its maximum.", "Each gradient divided over its window."
+_AT_MAXIMA, _SHARED = "Zeros with each gradient added at its maximum.", "Each gradient divided among its window."
 max_pool2d_with_indices_backward, _ = rows(
     "max_pool2d_with_indices_backward max_pool3d_with_indices_backward", max_pool_backward, _AT_MAXIMA
 )
 
 
-_WHOLE: Threshold = 1 << 16  # elements of whole planes whose averages are taken apart at once
+_WHOLE: Threshold = 1 << 16  # elements of the planes that are processed at once
 
 
 def _avg_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, *, n):

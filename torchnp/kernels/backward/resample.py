@@ -33,7 +33,7 @@ def _check_gradient(grad: ndarray, output_size: Ints, input_size: Ints, n: int) 
 
 
 def _kernel_name(op: str, grad: ndarray) -> str:
-    """Return torch's name of the CPU kernel, which is another one for channels-last gradients."""
+    """Return torch's name of the CPU kernel; channels-last gradients have a kernel with another name."""
     if "cubic" in op or not stride_rules.is_channels_last(*stride_rules.layout_of(grad)):
         return op
     return f"{op}_channels_last" if "linear" in op else f"{'_' * ('exact' not in op and grad.ndim == 5)}{op}_cl"
@@ -48,7 +48,7 @@ def _backward(grad: ndarray, output_size: Ints, input_size: Ints, *rest: Any, op
     _check_gradient(grad, output_size, input_size, n)
     averages = "_aa" in op
     takes = (dt.float32, dt.float64) if averages else dt.FLOATS
-    copies = "bicubic" in op and not averages and list(output_size) == list(input_size[2:])  # any dtype
+    copies = "bicubic" in op and not averages and list(output_size) == list(input_size[2:])  # copies accept any dtype
     if grad.dtype not in takes and not copies:
         raise not_implemented(f"{op[1:]}_cpu" if averages else _kernel_name(op, grad), grad.dtype)
     g = dt.cast(grad, dt.opmath(grad.dtype))
@@ -56,7 +56,7 @@ def _backward(grad: ndarray, output_size: Ints, input_size: Ints, *rest: Any, op
         if copies:
             by = linear  # equal sizes copy, whatever the scales
         elif not averages:
-            g = g + g.dtype.type(0)  # shares are added to zeros, which leaves no -0.0
+            g = g + g.dtype.type(0)  # torch adds shares to zeros, which leaves no -0.0
     if "linear" in op and not averages:
         g = without_inf(g, input_size[2:], output_size)
     for d in range(n):

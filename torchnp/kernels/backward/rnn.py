@@ -1,4 +1,4 @@
-"""Recurrent cells from their gates, an LSTM layer as oneDNN runs it, and the gradients of both."""
+"""Recurrent cells that take their gates as arguments, an LSTM layer as oneDNN runs it, and the gradients of both."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Grads = tuple[Any, ...]
 
 
 def _gates(input_gates: ndarray, hidden_gates: ndarray, input_bias: Any, hidden_bias: Any, inner: np.dtype) -> Any:
-    """Input and hidden gates in the computation's dtype, biases added."""
+    """Return input and hidden gates in the opmath dtype, with the biases added."""
     pairs = ((input_gates, input_bias), (hidden_gates, hidden_bias))
     return (dt.cast(g, inner) if b is None else dt.cast(g, inner) + dt.cast(b, inner) for g, b in pairs)
 
 
 def _lstm_grads(grad_hy: Any, grad_cy: Any, cx: ndarray, cy: ndarray, gates: Sequence[Any]) -> tuple[ndarray, ndarray]:
-    """Gradients of the gates before their sigmoids and tanh, and of the cell's state."""
+    """Return the gradients of the gates before their sigmoids and tanh, and of the cell state."""
     i, f, g, o = gates
     if grad_hy is None:
         of_o, of_c = np.zeros_like(cx), grad_cy
@@ -42,7 +42,7 @@ def _lstm_grads(grad_hy: Any, grad_cy: Any, cx: ndarray, cy: ndarray, gates: Seq
 
 
 def _gru_grads(grad: ndarray, r: ndarray, z: ndarray, n: ndarray, hx: ndarray, hn: ndarray) -> Grads:
-    """Gradients of the input's gates, of the state's gates, and of the state."""
+    """Return the gradients of the input's gates, of the state's gates, and of the state."""
     one = grad.dtype.type(1)
     of_z, of_n = sigmoid_backward(grad * (hx - n), z), tanh_backward(grad * (one - z), n)
     of_r = sigmoid_backward(of_n * hn, r)
@@ -62,7 +62,7 @@ def _wide(x: ndarray | None, inner: np.dtype) -> Any:
 
 @kernel("_thnn_fused_lstm_cell", differs=["half-opmath"])
 def _thnn_fused_lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
-    """State and cell after a step of an LSTM, and its gates for the gradient, as on CUDA: the CPU has no kernel."""
+    """Hidden and cell state after an LSTM step, and the gates for the backward pass; torch has a CUDA kernel only."""
     dtype, inner = input_gates.dtype, dt.opmath(input_gates.dtype)
     i, f, g, o = lstm_gates(sum(_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner)))
     cy = f * cx + i * g
@@ -71,7 +71,7 @@ def _thnn_fused_lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden
 
 @kernel("_thnn_fused_lstm_cell_backward_impl", differs=["half-opmath"])
 def _thnn_fused_lstm_cell_backward_impl(grad_hy, grad_cy, cx, cy, workspace, has_bias):
-    """Gradients of the gates, the cell and the bias of `_thnn_fused_lstm_cell`, as on CUDA."""
+    """Gradients of the gates, cell state and bias of `_thnn_fused_lstm_cell`; torch has a CUDA kernel only."""
     dtype, inner = workspace.dtype, dt.opmath(workspace.dtype)
     if grad_hy is None and grad_cy is None:
         return None, None, None
@@ -90,7 +90,7 @@ def _thnn_fused_lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace, has_bias
 
 @kernel("_thnn_fused_gru_cell", differs=["half-opmath"])
 def _thnn_fused_gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
-    """State after a step of a GRU, and what its gradient needs, as on CUDA: the CPU has no kernel."""
+    """Hidden state after a GRU step, and a workspace for the backward pass; torch has a CUDA kernel only."""
     dtype, inner = input_gates.dtype, dt.opmath(input_gates.dtype)
     r, z, n, hn = gru_gates(*_gates(input_gates, hidden_gates, input_bias, hidden_bias, inner))
     wide = dt.cast(hx, inner)
@@ -100,7 +100,7 @@ def _thnn_fused_gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_
 
 @kernel("_thnn_fused_gru_cell_backward", differs=["half-opmath"])
 def _thnn_fused_gru_cell_backward(grad_hy, workspace, has_bias):
-    """Gradients of both halves of the gates, the state and the biases of `_thnn_fused_gru_cell`, as on CUDA."""
+    """Gradients of the input's and state's gates, the state and the biases of `_thnn_fused_gru_cell` (CUDA only)."""
     dtype, inner = workspace.dtype, dt.opmath(workspace.dtype)
     grads = _gru_grads(dt.cast(grad_hy, inner), *np.split(dt.cast(workspace, inner), 5, 1))
     of_input, of_state, of_hx = (dt.cast(x, dtype) for x in grads)
@@ -160,9 +160,9 @@ def mkldnn_rnn_layer(
     input, weight0, weight1, weight2, weight3, hx_, cx_, reverse, batch_sizes, mode, hidden_size, num_layers,
     has_biases, bidirectional, batch_first, train,
 ):  # fmt: skip
-    """One direction of one LSTM layer over (time, batch, features), with its last state and cell.
+    """One direction of one LSTM layer over (time, batch, features), with its last hidden and cell state.
 
-    oneDNN's workspace for the gradient is empty here: the gradient runs the layer again.
+    oneDNN's workspace for the backward pass is empty here, because the backward pass runs the layer again.
     """
     check(mode == _LSTM, "wrong cell type")
     bias = add(weight2, weight3) if has_biases else None
@@ -188,7 +188,7 @@ def mkldnn_rnn_layer_backward(
     input, weight1, weight2, weight3, weight4, hx_, cx_tmp, output, hy_, cy_, grad_output, grad_hy, grad_cy, reverse,
     mode, hidden_size, num_layers, has_biases, train, bidirectional, batch_sizes, batch_first, workspace,
 ):  # fmt: skip
-    """Gradients of `mkldnn_rnn_layer`: of the input, the weights, the biases, the first state and the first cell."""
+    """Gradients of `mkldnn_rnn_layer`: of input, weights, biases, initial hidden state and initial cell state."""
     check(mode == _LSTM, "wrong cell type")
     if grad_output is None and grad_hy is None and grad_cy is None:
         return (None,) * 7

@@ -1,1 +1,4 @@
-"""Numerical building blocks of kernels: fused and compensated arithmetic, polynomials, blocks, products. No rows."""
+"""Numerical building blocks of kernels: fused and compensated arithmetic, polynomials, blocks, products.
+
+These modules declare no operators.
+"""

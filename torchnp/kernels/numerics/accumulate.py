@@ -1,4 +1,4 @@
-"""Writes at indices: linear indices, and reductions over duplicates in index order, as in torch."""
+"""Linear indices, and reductions that write at indices; duplicates are reduced in index order, as in torch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _largest = np.maximum.reduce
 
 
 def out_of_bounds(index: ndarray, size: int) -> int | None:
-    """The first index outside [0, size), or None."""
+    """Return the first index outside [0, size), or None."""
     if not index.size:
         return None
     # Viewed as unsigned, negative indices are large: one pass instead of two.
@@ -53,7 +53,7 @@ def check_bounds(index: ndarray, dim: int, size: int, exc: type[Exception] = Run
 
 
 def linear(index: ndarray, shape: tuple[int, ...], dim: int) -> ndarray:
-    """Flat positions, in a row-major array of ``shape``, of the elements at ``index`` along ``dim``."""
+    """Return the flat indices, in a row-major array of ``shape``, of the elements at ``index`` along ``dim``."""
     if len(shape) == 2 and index.dtype == int64:
         if dim == 1:
             return index + np.arange(0, index.shape[0] * shape[1], shape[1])[:, None] if shape[1] else index
@@ -78,7 +78,10 @@ _WIDE: Threshold = 8  # elements of a row from which SciPy's product with a spar
 
 
 def linear_parts(index: ndarray, shape: tuple[int, ...], dim: int) -> Iterator[tuple[tuple[slice, ...], ndarray]]:
-    """Parts of an index in order, and `linear` of each: positions of a whole index take more memory than the result."""
+    """Yield the parts of an index in order, and `linear` of each part.
+
+    Flat indices of the whole index would take more memory than the result.
+    """
     steps = contiguous(shape)
     for part in row_major_blocks(index.shape, 1, STRIP):
         start = sum(s.start * step for d, (s, step) in enumerate(zip(part, steps)) if d != dim)
@@ -87,7 +90,7 @@ def linear_parts(index: ndarray, shape: tuple[int, ...], dim: int) -> Iterator[t
 
 
 def add_rows(out: ndarray, index: ndarray, rows: ndarray) -> None:
-    """``out[index[i]] += rows[i]`` for row-major matrices, in the order of i; rows are cast to the sums' dtype."""
+    """Do ``out[index[i]] += rows[i]`` for row-major matrices, in the order of i; cast rows to the dtype of ``out``."""
     width = out.shape[1]
     for part in blocks(len(index) if width else 0, max(STRIP // max(width, 1), 1)):
         _add_few_rows(out, index[part], cast(rows[part], out.dtype))
@@ -113,11 +116,11 @@ def _add_elements(out: ndarray, index: ndarray, rows: ndarray) -> None:
     np.add.at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
 
 
-_TURN: Threshold = 1 << 9  # elements of a turn; fewer take longer than one by one
+_TURN: Threshold = 1 << 9  # elements of a turn; with fewer, adding one by one is faster
 
 
 def _add_in_turns(out: ndarray, index: ndarray, rows: ndarray) -> None:
-    """Add rows of half types, and round each sum: in each turn one row to each place that has rows left."""
+    """Add rows of half types and round each sum; each turn adds one row at every index that has rows left."""
     order = np.argsort(index, kind="stable")
     numbers = np.arange(len(index))
     begins = np.diff(index[order], prepend=-1) != 0
@@ -145,10 +148,10 @@ def reduce_at(
     flat: ndarray, places: ndarray, values: ndarray, reduce: str, include_self: bool = True, stepwise: bool = False,
     counts_stepwise: bool = False,
 ) -> ndarray:  # fmt: skip
-    """Return a flat array with values reduced into places, in order; the array itself may be written.
+    """Return a flat array with values reduced into it at the indices ``places``, in order; it may be written itself.
 
-    Half types are reduced in float32 and rounded once; with ``stepwise``, sums and products round at each step. With
-    ``counts_stepwise``, so does a mean's count, which stops where adding one changes nothing.
+    Half types are reduced in float32 and rounded once; with ``stepwise``, sums and products are rounded at each step.
+    With ``counts_stepwise``, a mean's count is rounded at each step, too, and stops where adding 1 changes nothing.
     """
     if places.size * _RARE < flat.size:
         named, places = np.unique(places, return_inverse=True)
@@ -182,9 +185,10 @@ def reduce_at(
 
 
 def _multiply_at(out: ndarray, places: ndarray, values: ndarray) -> None:
-    """Multiply complex numbers into places, in order; NumPy's own product is fused or not, depending on the CPU.
+    """Multiply complex values into ``out`` at the indices ``places``, in order.
 
-    Each round multiplies one value into each place that has values left.
+    NumPy's own product is fused or not, depending on the CPU. Each round multiplies one value at every index that has
+    values left.
     """
     order = np.argsort(places, kind="stable")
     named, start, count = np.unique(places[order], return_index=True, return_counts=True)
@@ -196,7 +200,7 @@ def _multiply_at(out: ndarray, places: ndarray, values: ndarray) -> None:
 
 
 def _product(a: ndarray, b: ndarray) -> ndarray:
-    """The complex product in the steps of torch's scalar loops, which are fused only in double precision."""
+    """Return the complex product in the steps of torch's scalar loops, which use FMA only in double precision."""
     out = np.empty_like(a)
     minus, cross = -(a.imag * b.imag), a.imag * b.real
     if a.real.dtype == float64:
@@ -207,7 +211,7 @@ def _product(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _keep_first_zeros(out: ndarray, before: ndarray | None, places: ndarray, values: ndarray) -> None:
-    """If a place receives zeros of both signs, keep the first, as std::min does; NumPy keeps the last."""
+    """If an index receives zeros of both signs, keep the first, as std::min does; NumPy keeps the last."""
     zeros = np.flatnonzero((out[places] == 0) & (values == 0))[::-1]
     out[places[zeros]] = values[zeros]  # reversed, so that the first is written last
     if before is not None:

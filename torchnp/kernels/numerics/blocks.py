@@ -18,14 +18,15 @@ STRIP: Threshold = 1 << 16  # elements
 
 
 def pieces(n: int) -> Iterator[slice]:
-    """``range(n)`` in parts for `share`; a single part if more threads do not pay off."""
+    """Divide ``range(n)`` into parts for `share`; return a single part if more threads do not pay off."""
     return blocks(n, piece(n) if n >= LARGE else max(n, 1))
 
 
 def row_major_blocks(sizes: Sequence[int], item: int, budget: int) -> Iterator[tuple[slice, ...]]:
-    """Slices of the first dimensions of an array for blocks of about ``budget`` bytes, with ``item`` bytes for an index.
+    """Yield slices of an array's first dimensions for blocks of about ``budget`` bytes.
 
-    A block spans several indices of a dimension only if it has the later dimensions as a whole.
+    An index takes ``item`` bytes. A block spans several indices of a dimension only if it has the later dimensions as a
+    whole.
     """
     some, steps = max(budget // max(item, 1), 1), []
     for size in reversed(sizes):
@@ -37,7 +38,7 @@ def row_major_blocks(sizes: Sequence[int], item: int, budget: int) -> Iterator[t
 def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = STRIP) -> ndarray:
     """Call ``chain(x, out)``, which writes ``out``, for each strip of a tensor.
 
-    With several threads the strips are larger: each thread waits for the GIL after every pass.
+    With several threads the strips are larger, because each thread waits for the GIL after every NumPy call.
     """
     out = np.empty_like(x)
     if size == STRIP and x.size >= LARGE:
@@ -58,9 +59,10 @@ def in_strips(chain: Callable[[ndarray, ndarray], Any], x: ndarray, size: int = 
 def by_tiles(
     function: Callable[..., Sequence[ndarray]], *operands: ndarray, outs: Sequence[ndarray] | None = None
 ) -> tuple[ndarray, ...]:
-    """The results of an elementwise function that returns several arrays, tile by tile if these are large.
+    """Return the results of an elementwise function that returns several arrays, tile by tile if these are large.
 
-    Operands broadcast; results have the first one's order of dimensions in memory, unless they are written to ``outs``.
+    Operands broadcast. Results have the first operand's order of dimensions in memory, unless they are written to
+    ``outs``.
     """
     shape = np.broadcast_shapes(*(x.shape for x in operands))
     if outs is None and prod(shape) <= 2 * STRIP:
@@ -88,10 +90,10 @@ FILLED: Threshold = 1 << 14  # elements beside which filling a strip with a limi
 
 
 def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
-    """np.maximum with ``low``, then np.minimum with ``high``.
+    """Apply np.maximum with ``low``, then np.minimum with ``high``.
 
-    NumPy vectorizes only for two arrays, so a large tensor is paired with a strip filled with the number. If both
-    operands are zero, the ufunc returns the second, which is the tensor's own, so its sign is kept.
+    NumPy has SIMD loops only for two arrays, so a large tensor is paired with a strip filled with the number. If both
+    operands are zero, the ufunc returns the second one. This is the tensor's element, so its sign is kept.
     """
     limits = [(f, v) for f, v in ((np.maximum, low), (np.minimum, high)) if v is not None]
     if x.size < FILLED or x.dtype.kind != "f" or not x.flags.c_contiguous or any(v.ndim for _, v in limits):
@@ -107,12 +109,12 @@ def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
     return in_strips(chain, x.reshape(-1)).reshape(x.shape)
 
 
-MANY: Threshold = 1 << 14  # elements from which three passes over bits are faster than an unpredictable branch for each
+MANY: Threshold = 1 << 14  # elements from which three passes over bits are faster than a branch for each
 _BITS = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
 
 
 def choose(condition: ndarray, a: Any, b: Any) -> ndarray:
-    """``np.where(condition, a, b)``; many elements of one dtype are chosen by bit masks, as np.where branches at each.
+    """Compute ``np.where(condition, a, b)``; for many elements by bit masks, because np.where branches for each.
 
     Parameters
     ----------
@@ -133,7 +135,7 @@ def choose(condition: ndarray, a: Any, b: Any) -> ndarray:
 
 
 def _fits(x: Any, dtype: np.dtype) -> bool:
-    """Whether an operand has this dtype. A Python number counts if the dtype is float32 or float64."""
+    """Return whether an operand has this dtype, or is a Python number and the dtype is float32 or float64."""
     return x.dtype == dtype if isinstance(x, (ndarray, np.generic)) else dtype in (np.float32, np.float64)
 
 
@@ -144,7 +146,7 @@ def _blend(condition: ndarray, dtype: np.dtype, a: ndarray, b: ndarray) -> ndarr
         x.reshape(-1).view(t) for x, t in zip((condition, out, a, b), (np.int8, *[unsigned] * 3))
     )
 
-    nothing = [x.size == 1 and x[0] == 0 for x in (first, second)]  # zero: the other's bits are kept or cleared
+    nothing = [x.size == 1 and x[0] == 0 for x in (first, second)]  # if one is 0, the other's bits are kept or cleared
 
     def strips(piece: slice) -> None:
         size = min(STRIP, piece.stop - piece.start)

@@ -1,6 +1,6 @@
-"""Box-Muller in blocks of 16, eight radii and then eight angles, as in torch's normal distribution.
+"""Box-Muller transform in blocks of 16, eight radii and then eight angles, as in torch's normal distribution.
 
-The single precision form matches torch's vector code bit for bit: Cephes' logf, sinf and cosf with fused steps.
+The float32 form matches torch's vector code bit for bit: Cephes' logf, sinf and cosf with FMA.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def box_muller64(u: np.ndarray) -> np.ndarray:
     return np.stack([radius * np.cos(theta), radius * np.sin(theta)], 1).reshape(-1)
 
 
-PAIRS = 1 << 15  # small enough to stay in cache
+PAIRS = 1 << 15  # few enough to stay in cache
 
 
 # Cephes' single precision logf, sinf and cosf, which torch's vector code evaluates.
@@ -52,7 +52,7 @@ def box_muller32(u: np.ndarray, out: np.ndarray) -> None:
 
 
 def _radius(u1: np.ndarray) -> np.ndarray:
-    """sqrt(-2 log(1 - u1)), where log(1 - u1) = log(m) + e log(2) with m in [sqrt(1/2), sqrt(2))."""
+    """Return sqrt(-2 log(1 - u1)), where log(1 - u1) = log(m) + e log(2) with m in [sqrt(1/2), sqrt(2))."""
     m = np.subtract(_ONE, u1).reshape(-1)
     wide, x64, y = np.empty(m.size), np.empty(m.size), np.empty(m.size, np.float32)
     bits = m.view(np.int32)
@@ -77,7 +77,7 @@ def _radius(u1: np.ndarray) -> np.ndarray:
 
 
 def _sine_and_cosine(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sine and cosine of angles in [0, 2 pi); overwrites ``theta``."""
+    """Return sine and cosine of angles in [0, 2 pi); overwrite ``theta``."""
     wide, x64 = np.empty(theta.size), np.empty(theta.size)
     # reduce the angle by a multiple of pi/4, and find the octant
     octant = (theta * np.float32(1.27323954473516)).astype(np.int32)

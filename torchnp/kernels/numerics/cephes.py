@@ -1,7 +1,7 @@
 """Bessel and Airy functions by the approximations of the Cephes Math Library, in torch's order of operations.
 
-A float32 argument is computed in float32, as in torch. Where torch's compiler fuses a product and a sum, `fast_fma`
-does so too, or `fma` where the sum cancels.
+Functions of float32 are computed in float32, as in torch. Where torch's compiler makes an FMA of a product and a sum,
+these functions use `fast_fma`, or `fma` if the sum cancels.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Function = Callable[[ndarray], ndarray]
 
 
 def in_double(function: Function, x: ndarray) -> ndarray:
-    """Compute a function in double, which rounds like C's library; NumPy's float32 version is some ulps off."""
+    """Compute a function in double, so that results round as in C's library; NumPy's float32 loops are less exact."""
     return function(x.astype(np.float64)).astype(x.dtype)
 
 
 def ratio(t: ndarray, above: Sequence[float], below: Sequence[float]) -> ndarray:
-    """A rational function at ``t``."""
+    """Return a rational function at ``t``."""
     return horner(t, above) / horner(t, below)
 
 
 def chebyshev(t: ndarray, coefficients: Sequence[float]) -> ndarray:
-    """A Chebyshev series at ``t / 2``, by Clenshaw's recurrence."""
+    """Evaluate a Chebyshev series at ``t / 2`` by Clenshaw's recurrence."""
     real = t.dtype.type
     older, old, new = np.zeros_like(t), np.zeros_like(t), np.full_like(t, real(coefficients[0]))
     for coefficient in coefficients[1:]:
@@ -39,7 +39,7 @@ def chebyshev(t: ndarray, coefficients: Sequence[float]) -> ndarray:
 
 
 def piecewise(x: ndarray, inner: ndarray, of_inner: Function, of_outer: Function) -> ndarray:
-    """One function where ``inner`` holds and another elsewhere, each called only on its own elements."""
+    """Apply one function where ``inner`` is true and another elsewhere, each only to its own elements."""
     if inner.all():
         return of_inner(x)
     if not inner.any():
@@ -54,7 +54,7 @@ def piecewise(x: ndarray, inner: ndarray, of_inner: Function, of_outer: Function
 
 
 def _wave(x: ndarray, order: int, second: bool) -> ndarray:
-    """The form for x above 5, by sine and cosine of a shifted argument."""
+    """Compute J, or Y if ``second``, for x above 5, by sine and cosine of a shifted argument."""
     real = x.dtype.type
     if order == 0:
         w, (pp, pq, qp, qq) = real(25) / (x * x), (c.J0_PP, c.J0_PQ, c.J0_QP, c.J0_QQ)
@@ -68,7 +68,7 @@ def _wave(x: ndarray, order: int, second: bool) -> ndarray:
 
 
 def j0(x: ndarray) -> ndarray:
-    """Bessel function of the first kind, order 0."""
+    """Compute the Bessel function of the first kind, order 0."""
     real = x.dtype.type
 
     def near(x: ndarray) -> ndarray:
@@ -81,7 +81,7 @@ def j0(x: ndarray) -> ndarray:
 
 
 def j1(x: ndarray) -> ndarray:
-    """Bessel function of the first kind, order 1."""
+    """Compute the Bessel function of the first kind, order 1."""
     real = x.dtype.type
 
     def near(x: ndarray) -> ndarray:
@@ -95,7 +95,7 @@ def j1(x: ndarray) -> ndarray:
 
 
 def y0(x: ndarray) -> ndarray:
-    """Bessel function of the second kind, order 0."""
+    """Compute the Bessel function of the second kind, order 0."""
     real = x.dtype.type
 
     def near(x: ndarray) -> ndarray:
@@ -105,7 +105,7 @@ def y0(x: ndarray) -> ndarray:
 
 
 def y1(x: ndarray) -> ndarray:
-    """Bessel function of the second kind, order 1."""
+    """Compute the Bessel function of the second kind, order 1."""
     real = x.dtype.type
 
     def near(x: ndarray) -> ndarray:
@@ -116,13 +116,13 @@ def y1(x: ndarray) -> ndarray:
 
 
 def _at_positive(x: ndarray, limit: float, near: Function, far: Function, at_zero: float) -> ndarray:
-    """``near`` up to the limit and ``far`` above it, ``at_zero`` at zero, nan below zero."""
+    """Compute ``near`` up to the limit and ``far`` above it; return ``at_zero`` at zero, nan below zero."""
     real = x.dtype.type
     return np.where(x == 0, real(at_zero), np.where(x < 0, real(np.nan), piecewise(x, x <= limit, near, far)))
 
 
 def spherical_j0(x: ndarray) -> ndarray:
-    """Spherical Bessel function of the first kind, order 0: by its series near zero, else sin(x) / x."""
+    """Compute the spherical Bessel function of the first kind, order 0: by its series near zero, else sin(x) / x."""
     real = x.dtype.type
 
     def near(x: ndarray) -> ndarray:
@@ -140,7 +140,7 @@ def spherical_j0(x: ndarray) -> ndarray:
 
 
 def _series(size: ndarray, near: Sequence[float], far: Sequence[float]) -> tuple[ndarray, ndarray]:
-    """Chebyshev series of |x| up to 8 and beyond, and a mask of the former; the latter must be divided by sqrt(|x|)."""
+    """Return a Chebyshev series of |x| and the mask of |x| <= 8; values above 8 must be divided by sqrt(|x|)."""
     real = size.dtype.type
     inner, two = size <= 8, real(2)
     return piecewise(
@@ -158,32 +158,32 @@ def _first_kind(x: ndarray, series: tuple[Sequence[float], Sequence[float]], sca
 
 
 def _short(x: ndarray) -> tuple[Sequence[float], Sequence[float]]:
-    """The coefficients of `i1`; torch's float32 i1 and i1e omit the small terms."""
+    """Return the coefficients of `i1`; torch's float32 i1 and i1e omit the small terms."""
     return (c.I1_A[-17:], c.I1_B[-7:]) if x.dtype == np.float32 else (c.I1_A, c.I1_B)
 
 
 def i0e(x: ndarray) -> ndarray:
-    """Modified Bessel function of the first kind, order 0, times exp(-|x|)."""
+    """Compute the modified Bessel function of the first kind, order 0, times exp(-|x|)."""
     return _first_kind(x, (c.I0_A, c.I0_B), True, False)
 
 
 def i0(x: ndarray) -> ndarray:
-    """Modified Bessel function of the first kind, order 0."""
+    """Compute the modified Bessel function of the first kind, order 0."""
     return _first_kind(x, (c.I0_A, c.I0_B), False, False)
 
 
 def i1e(x: ndarray) -> ndarray:
-    """Modified Bessel function of the first kind, order 1, times exp(-|x|)."""
+    """Compute the modified Bessel function of the first kind, order 1, times exp(-|x|)."""
     return _first_kind(x, _short(x), True, True)
 
 
 def i1(x: ndarray) -> ndarray:
-    """Modified Bessel function of the first kind, order 1."""
+    """Compute the modified Bessel function of the first kind, order 1."""
     return _first_kind(x, _short(x), False, True)
 
 
 def modified_i1(x: ndarray) -> ndarray:
-    """`i1` with all terms."""
+    """Compute `i1` with all terms, also in float32."""
     size = np.abs(x)
     value, inner = _series(size, c.I1_A, c.I1_B)
     power = in_double(np.exp, size)
@@ -200,7 +200,7 @@ def _k_outer(x: ndarray, coefficients: Sequence[float]) -> ndarray:
 
 
 def k0(x: ndarray) -> ndarray:
-    """Modified Bessel function of the second kind, order 0, with the logarithm in double."""
+    """Compute the modified Bessel function of the second kind, order 0, with the logarithm in double."""
 
     def near(x: ndarray) -> ndarray:
         return (_k_inner(x, c.K0_A) - np.log(0.5 * x.astype(np.float64)) * i0(x)).astype(x.dtype)
@@ -209,7 +209,7 @@ def k0(x: ndarray) -> ndarray:
 
 
 def k0e(x: ndarray) -> ndarray:
-    """`k0` times exp(x)."""
+    """Compute `k0` times exp(x)."""
     half = x.dtype.type(0.5)
 
     def near(x: ndarray) -> ndarray:
@@ -223,19 +223,19 @@ def _k1_inner(x: ndarray) -> ndarray:
 
 
 def k1(x: ndarray) -> ndarray:
-    """Modified Bessel function of the second kind, order 1."""
+    """Compute the modified Bessel function of the second kind, order 1."""
     return _at_positive(x, 2, _k1_inner, lambda x: in_double(np.exp, -x) * _k_outer(x, c.K1_B) / np.sqrt(x), np.inf)
 
 
 def k1e(x: ndarray) -> ndarray:
-    """`k1` times exp(x)."""
+    """Compute `k1` times exp(x)."""
     return _at_positive(
         x, 2, lambda x: _k1_inner(x) * in_double(np.exp, x), lambda x: _k_outer(x, c.K1_B) / np.sqrt(x), np.inf
     )
 
 
 def airy_ai(x: ndarray) -> ndarray:
-    """The Airy function Ai; 0 above 103.892, nan at the infinities."""
+    """Compute the Airy function Ai; 0 above 103.892, nan at the infinities."""
     real = x.dtype.type
     value = piecewise(x, x < real(-2.09), _airy_left, lambda x: piecewise(x, x >= real(2.09), _airy_right, _airy_power))
     return np.where(np.isinf(x), real(np.nan), np.where(x > real(103.892), real(0), value))
@@ -261,7 +261,7 @@ def _airy_right(x: ndarray) -> ndarray:
 
 
 def _airy_power(x: ndarray) -> ndarray:
-    """Sum two power series at once, for each element until the first one stops changing."""
+    """Sum two power series at once; stop for each element where the first series stops changing."""
     real = x.dtype.type
     z = x * x * x
     f, g, m, n = np.ones_like(x), x.copy(), np.ones_like(x), x.copy()

@@ -1,8 +1,8 @@
 """Cross-correlation and its two adjoints, as matrix products over windows.
 
-Shapes: ``x`` (N, C, *S), ``w`` (O, C / groups, *K), ``y`` (N, O, *P). All three products run in the dtype of their
-operands. If image rows are short, columns are laid out with channels innermost, because copies then run over longer
-stretches of memory. Columns are made for one block of items, groups and lines of the result at a time.
+Shapes: ``x`` (N, C, *S), ``w`` (O, C / groups, *K), ``y`` (N, O, *P). All three functions compute in the dtype of their
+operands. Windows are copied into columns (im2col) for one block of items, groups and lines of the result at a time. If
+image rows are short, the columns have channels innermost, because copies then run over longer stretches of memory.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
-# Bytes of the columns of a block, which are many times larger than their part of the image; a larger weight allows as
-# many bytes as it has, because each product reads it as a whole.
+# Bytes of a block's columns, which are many times larger than their part of the image. If the weight is larger, columns
+# may be as large as it is, because each product reads the whole weight.
 _BUDGET: Threshold = 1 << 20
 
 
 class _Block(NamedTuple):
-    """A part of a correlation: items, groups, and lines of the result, which are along its ``axis``."""
+    """A part of a correlation: slices of the items, the groups, and the lines of the result along its ``axis``."""
 
     items: slice
     groups: slice
@@ -33,18 +33,19 @@ class _Block(NamedTuple):
     axis: int
 
     def of(self, x: ndarray, groups: int) -> ndarray:
-        """The part's items and channels of an array with the channels of all groups."""
+        """Return this part's items and channels of an array that has the channels of all groups."""
         each = x.shape[1] // groups
         return x[self.items, self.groups.start * each : self.groups.stop * each]
 
     def result(self, y: ndarray, groups: int) -> ndarray:
-        """The part of a result."""
+        """Return this part of a result."""
         return self.of(y, groups)[(slice(None),) * self.axis + (self.lines,)]
 
     def padding(self, before: Ints, after: Ints, size: int, line: int, step: int) -> tuple[Ints, Ints]:
-        """The padding with which the part's lines are a whole image; negative amounts crop.
+        """Return the padding that makes this part's lines a whole image; negative amounts crop.
 
-        ``size`` is the image's size along the axis, ``line`` the extent of a window, ``step`` that between windows.
+        ``size`` is the image's size along the axis, ``line`` the extent of a window, ``step`` the stride between
+        windows.
         """
         d, start = self.axis - 2, self.lines.start * step
         beyond = (self.lines.stop - 1) * step + line - before[d] - size
@@ -52,9 +53,9 @@ class _Block(NamedTuple):
 
 
 def _blocks(x: ndarray, w: ndarray, out: Ints, groups: int, copies: int) -> Iterator[_Block]:
-    """Cut a correlation with ``out`` sizes into blocks, along the first dimension with several lines.
+    """Divide a correlation with result sizes ``out`` into blocks, along the first dimension larger than 1.
 
-    ``copies`` is the number of elements that are held for a point of a group.
+    ``copies`` is the number of elements in memory per point and group.
     """
     d = next((i for i, n in enumerate(out) if n > 1), 0)
     line = copies * math.prod(out) // out[d] * x.itemsize
@@ -63,7 +64,7 @@ def _blocks(x: ndarray, w: ndarray, out: Ints, groups: int, copies: int) -> Iter
 
 
 def _as_points(kernel: Ints, dilation: Ints, c: int, out: Ints, groups: int, channels_last: bool) -> bool:
-    """Whether to lay out columns as a row per point, with channels innermost."""
+    """Return whether to lay out columns as one row per point, with channels innermost."""
     dense = groups == 1 and min(dilation) == max(dilation) == 1
     return dense and (channels_last or kernel[-1] * c > 2 * out[-1])
 
@@ -110,16 +111,16 @@ def correlate_input(
     y: ndarray, w: ndarray, sizes: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int,
     channels_last: bool, half: bool = False,
 ) -> ndarray:  # fmt: skip
-    """The adjoint in ``x``: each ``y`` spreads ``w`` over its window. ``sizes`` are the spatial sizes of ``x``.
+    """Compute the adjoint in ``x`` (spatial sizes ``sizes``): add each ``y`` times ``w`` to its window.
 
-    With ``half``, each weight's contribution and each sum is rounded to float16, as in torch: overflow shows it.
+    With ``half``, each product and sum is rounded to float16 as in torch, which matters if one overflows.
     """
     n, o, *out = y.shape
     per_group, *kernel = w.shape[1:]
     spread = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     half = half and not _largest(y) * _largest(w) * math.prod(kernel) * (o // groups) < 65504
-    # Windows that are larger than the image of ``y`` overlap nearly everywhere. Zeros beyond the edge times inf would
-    # give NaN.
+    # If windows are larger than ``y``, they overlap nearly everywhere, and `correlate` does not pay off. If ``w`` is
+    # not finite, the padding's zeros times inf would give NaN.
     few = math.prod(out) < math.prod(kernel)
     if max(stride) == 1 and not few and not half and np.isfinite(w).all():
         before = [k - 1 - p for k, p in zip(spread, padding, strict=True)]
@@ -148,7 +149,7 @@ def _spread(x: ndarray, y: ndarray, w: ndarray, stride: Ints, dilation: Ints) ->
     (n, groups, o), out = y.shape[:3], y.shape[3:]
     c, kernel = w.shape[2], w.shape[3:]
     y, w = y.reshape(n, groups, o, -1), w.reshape(groups, o, c, -1)
-    if by_point := math.prod(out) < math.prod(kernel):  # backwards, so that each sum has the taps in order
+    if by_point := math.prod(out) < math.prod(kernel):  # reversed, so that each sum adds the taps in order
         order, sizes, steps = taps(out)[::-1], kernel, (dilation, stride)
         rows, w = y.swapaxes(2, 3)[:, :, ::-1], w.reshape(groups, o, -1)
     else:
@@ -170,7 +171,7 @@ def _largest(x: ndarray) -> float:
 def correlate_weight(
     x: ndarray, y: ndarray, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int, channels_last: bool
 ) -> ndarray:
-    """The adjoint in ``w``: each weight sums the products of its inputs and outputs."""
+    """Compute the adjoint in ``w``: for each weight, the sum of the products of its inputs and outputs."""
     n, c, *sizes = x.shape
     o, out = y.shape[1], y.shape[2:]
     per_group = c // groups
@@ -199,26 +200,28 @@ def correlate_weight(
 
 
 def _columns(x: ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> ndarray:
-    """All windows of a padded array, copied: (N, C, *K, *P)."""
+    """Copy all windows of a padded array: (N, C, *K, *P)."""
     return windows(x, kernel, out, stride, dilation).copy()
 
 
 def _columns_last(x: ndarray, kernel: Ints, out: Ints, stride: Ints, before: Ints, after: Ints) -> ndarray:
-    """All windows of an array, padded and copied with channels innermost: (N * P, K * C)."""
+    """Pad an array and copy all its windows with channels innermost: (N * P, K * C)."""
     n, c = x.shape[:2]
     padded = pad(np.moveaxis(x, 1, -1), (*before, 0), (*after, 0))
     steps = padded.strides[1:-1]
     by_window = [t * s for t, s in zip(stride, steps, strict=True)]
-    # The last kernel dimension and the channels are adjacent in memory: one run.
+    # The last kernel dimension and the channels are adjacent in memory, so they are one dimension here.
     window = (*kernel[:-1], kernel[-1] * c)
     view = np.ndarray((n, *out, *window), x.dtype, padded, 0, (padded.strides[0], *by_window, *steps[:-1], x.itemsize))
     return view.reshape(n * math.prod(out), math.prod(window))
 
 
 def _depthwise(x: ndarray, w: ndarray, kernel: Ints, out: Ints, stride: Ints, dilation: Ints) -> ndarray:
-    """One or more filters per channel, ``w`` (C, filters, K): products tap by tap, without columns.
+    """Correlate with one or more filters per channel, ``w`` (C, filters, K), tap by tap and without columns.
 
-    Images are added up as rows of all their lines, with what is between the lines of the result, if that is not much.
+    If the image is not much larger than the result, its lines are added as one long row. Elements between the lines of
+    the
+    result are then computed too, and dropped.
     """
     n, c, *sizes = x.shape
     filters = w.shape[1]
@@ -239,6 +242,6 @@ def _depthwise(x: ndarray, w: ndarray, kernel: Ints, out: Ints, stride: Ints, di
         np.multiply(image, w[:, :, i].reshape(c, filters, *[1] * len(lines)), out=part if i else total)
         if i:
             total += part
-    total += 0  # a sum of -0 is 0, as it starts with 0
+    total += 0  # torch's sum starts with 0, so a sum of -0 is 0
     inner: Any = (..., *(slice(p) for p in out))
     return y.reshape(n, c * filters, *(sizes if flat else out))[inner]

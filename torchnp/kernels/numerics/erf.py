@@ -1,7 +1,7 @@
 """The error function and its complements, within an ulp or two of torch's libraries.
 
-Below 1.25 they use the rational functions of Sun Microsystems' fdlibm; above, the scaled complement. There SciPy's are
-up to 5 ulps off, and its erfc 20 in the tail, where it rounds the square in the exponent.
+Below 1.25 they use the rational functions of Sun Microsystems' fdlibm, above it the scaled complement. There SciPy's
+functions are up to 5 ulps off, and its erfc up to 20 in the tail, because it rounds the square in the exponent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ndarray = np.ndarray
 
 
 def scipy_special(name: str) -> Callable[..., Any]:
-    """A function of `scipy.special`, looked up at the call."""
+    """Return a wrapper of a `scipy.special` function that imports SciPy only when it is called."""
 
     def call(*args: Any) -> Any:
         import scipy.special
@@ -51,14 +51,14 @@ NEAR_P = (-2.37630166566501626084e-05, -5.77027029648944159157e-03, -2.848174957
     -3.25042107247001499370e-01, 1.28379167095512558561e-01)  # fmt: skip
 NEAR_Q = (-3.96022827877536812320e-06, 1.32494738004321644526e-04, 5.08130628187576562776e-03,
     6.50222499887672944485e-02, 3.97917223959155352819e-01, 1.0)  # fmt: skip
-# erf(x) = AT_ONE + R(x - 1) from there to 1.25.
+# erf(x) = AT_ONE + R(x - 1) from 0.84375 to 1.25.
 AT_ONE = 8.45062911510467529297e-01
 ONE_P = (-2.16637559486879084300e-03, 3.54783043256182359371e-02, -1.10894694282396677476e-01,
     3.18346619901161753674e-01, -3.72207876035701323847e-01, 4.14856118683748331666e-01,
     -2.36211856075265944077e-03)  # fmt: skip
 ONE_Q = (1.19844998467991074170e-02, 1.36370839120290507362e-02, 1.26171219808761642112e-01,
     7.18286544141962662868e-02, 5.40397917702171048937e-01, 1.06420880400844228286e-01, 1.0)  # fmt: skip
-# erfc(x) = exp(-x * x - 0.5625 + R(1 / (x * x))) / x up to 2.857, and beyond.
+# erfc(x) = exp(-x * x - 0.5625 + R(1 / (x * x))) / x: MIDDLE up to 2.857, FAR beyond.
 MIDDLE_P = (-9.81432934416914548592e00, -8.12874355063065934246e01, -1.84605092906711035994e02,
     -1.62396669462573470355e02, -6.23753324503260060396e01, -1.05586262253232909814e01, -6.93858572707181764372e-01,
     -9.86494403484714822705e-03)  # fmt: skip
@@ -81,7 +81,7 @@ def _near_one(size: ndarray) -> ndarray:
 
 
 def _tail(x: ndarray) -> ndarray:
-    """erfc above 1.25: the square in the exponent is split into an exact square and a remainder."""
+    """Compute erfc above 1.25; the square in the exponent is split into an exact square and a remainder."""
     above = upper(np.minimum(x, 30))
     z = 1 / (x * x)
     rest = piecewise(z, z > 0.1225, lambda z: ratio(z, MIDDLE_P, MIDDLE_Q), lambda z: ratio(z, FAR_P, FAR_Q))
@@ -125,7 +125,7 @@ def _erfc(x: ndarray) -> ndarray:
 
 
 def erf(x: ndarray) -> ndarray:
-    """The error function; large float32 arrays use tanh, within 4 ulps, because SciPy's loop is scalar."""
+    """Compute erf; large float32 arrays use tanh, within 4 ulps, because SciPy's loop is scalar."""
     if x.dtype != dt.float32:
         return _erf(x)
     if x.size < MANY:
@@ -134,7 +134,7 @@ def erf(x: ndarray) -> ndarray:
 
 
 def _tanh_of_odd(x: ndarray, terms: Sequence[ndarray], out: ndarray) -> None:
-    """``tanh(x * P(x * x))``."""
+    """Write ``tanh(x * P(x * x))`` into ``out``."""
     square = x * x
     np.multiply(square, terms[0], out=out)
     for term in terms[1:-1]:
@@ -146,7 +146,7 @@ def _tanh_of_odd(x: ndarray, terms: Sequence[ndarray], out: ndarray) -> None:
 
 
 def times_normal(x: ndarray) -> ndarray:
-    """``x`` times the normal CDF at ``x``, in torch's steps: ``x / 2 * (1 + erf(x / sqrt(2)))``."""
+    """Compute ``x`` times the normal CDF at ``x``, in torch's steps: ``x / 2 * (1 + erf(x / sqrt(2)))``."""
     if x.dtype != dt.float32 or x.size < MANY:
         return x * 0.5 * (1 + erf(x * 0.7071067811865476))
 
@@ -160,7 +160,7 @@ def times_normal(x: ndarray) -> ndarray:
 
 
 def erf_of_half(x: ndarray) -> ndarray:
-    """The formula of torch's vectors for half types, with absolute error 1.5e-7: small arguments give 0."""
+    """Compute erf as torch's vectors do for half types, with an absolute error of 1.5e-7: tiny arguments give 0."""
     one = np.float32(1)
     t = one / fast_fma(np.float32(0.3275911), np.abs(x), one)
     powers = np.full_like(t, np.float32(1.061405429))
@@ -186,7 +186,7 @@ _SCALED = (
 
 
 def erfc(x: ndarray) -> ndarray:
-    """``1 - erf(x)``, without its cancellation; of many float32 numbers by exp in double."""
+    """Compute ``1 - erf(x)`` without cancellation; many float32 numbers by exp in double."""
     if x.dtype != dt.float32:
         return _erfc(x)
     if x.size < MANY:
@@ -209,7 +209,7 @@ def _erfc_by_exp(x: ndarray, out: ndarray) -> None:
 
 
 def erfcx(x: ndarray) -> ndarray:
-    """``exp(x * x) * erfc(x)`` by SciPy, except where torch's float32 code rounds the square or the argument."""
+    """Compute ``exp(x * x) * erfc(x)`` by SciPy, except where torch's float32 code rounds square or argument."""
     if x.dtype != dt.float32:
         return erfcx_of_scipy(x)
 
@@ -225,7 +225,7 @@ def erfcx(x: ndarray) -> ndarray:
 
 
 def log_ndtr(x: ndarray) -> ndarray:
-    """The logarithm of the normal CDF."""
+    """Compute the logarithm of the normal CDF."""
     real = x.dtype.type
     t = x * real(0.7071067811865476)
 
@@ -250,7 +250,7 @@ _OUTER_Q = (1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.519866656361
 
 
 def erfinv(x: ndarray) -> ndarray:
-    """The inverse of erf: SciPy's for float64, whose sign of zero is lost; rounded from double for float32."""
+    """Compute the inverse of erf: for float64 by SciPy, with the sign of zero kept; for float32 in double."""
     if x.dtype != np.float32:
         return np.where(x == 0, x, scipy_special("erfinv")(x))
 

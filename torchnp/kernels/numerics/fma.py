@@ -1,7 +1,9 @@
-"""``a * b + c`` with one rounding, as compilers contract it in torch's AVX2 kernels, and polynomials made of it.
+"""``a * b + c`` with one rounding (FMA), as the compiler makes it in torch's AVX2 kernels, and polynomials by FMA.
 
-`fma` is exact in both precisions. `fast_fma` differs only in float64, where it rounds twice: no dtype holds the exact
-product, and splitting it costs some fifty times the sum, for half an ulp. On overflow of the product it is exact too.
+`fma` rounds once in float32 and in float64. `fast_fma` rounds twice in float64, because no dtype holds the exact
+product:
+splitting it would cost some fifty times the sum, and gain half an ulp. If the product overflows, `fast_fma` rounds
+once.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from torchnp.threads import share
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
-STRIP: Threshold = 1 << 16  # elements: all steps find their operands in cache
+STRIP: Threshold = 1 << 16  # elements; the operands of all steps stay in cache
 _FEW: Threshold = 1 << 12  # elements
-_TILE: Threshold = 1 << 13  # float64 elements: some twenty arrays of the exact steps stay in cache
+_TILE: Threshold = 1 << 13  # float64 elements; the twenty or so arrays of `_exactly` stay in cache
 _DOUBLE = np.dtype(np.float64)
 
 
 def fma(a: Any, b: Any, c: Any) -> ndarray:
-    """a * b + c with one rounding, in float32 or float64; ``b`` and ``c`` may be Python numbers."""
+    """Compute a * b + c with one rounding, in float32 or float64; ``b`` and ``c`` may be Python numbers."""
     if isinstance(b, float) and isinstance(c, float):
         if not c or math.frexp(b)[0] in (0.5, -0.5) or not (math.isfinite(b) and math.isfinite(c)):
             return a * b + c  # the product is exact, or nothing is added to it
@@ -39,7 +41,7 @@ def fma(a: Any, b: Any, c: Any) -> ndarray:
 
 
 def fast_fma(a: Any, b: Any, c: Any) -> ndarray:
-    """a * b + c of one dtype, broadcast: one rounding in float32, two in float64."""
+    """Compute a * b + c for operands of one dtype, broadcast: one rounding in float32, two in float64."""
     if a.dtype != float32:
         try:
             with np.errstate(over="raise" if a.dtype == _DOUBLE else "ignore"):
@@ -64,7 +66,7 @@ def fast_fma(a: Any, b: Any, c: Any) -> ndarray:
 
 
 def fma_into(a: ndarray, b: Any, c: Any, wide: ndarray, out: ndarray) -> None:
-    """`fma` of float32 values held in float64 arrays, through a float64 buffer into a float32 array."""
+    """Compute `fma` of float32 values held in float64 arrays, through a float64 buffer into a float32 array."""
     np.multiply(a, b, wide)
     np.add(wide, c, wide)
     np.copyto(out, wide, casting="same_kind")
@@ -125,27 +127,27 @@ def _to_odd(a: ndarray, b: ndarray, c: ndarray) -> ndarray:
     bits = odd.view(np.int64)
     bits += np.where((error != 0) & (bits & 1 == 0), np.where((error > 0) == (odd > 0), 1, -1), 0)
     result = top + odd
-    # A step overflowed (perhaps not the result), or lost a zero's sign: longdouble's wider exponent decides.
+    # If a step overflowed (perhaps not the result) or lost a zero's sign, use longdouble, whose exponent is wider.
     plain = (a.astype(np.longdouble) * b + c).astype(np.float64)
     return np.where(np.isfinite(result) & (result != 0), result, plain)
 
 
 def two_product(a: Any, b: Any) -> tuple[Any, Any]:
-    """The product and its rounding error (Dekker)."""
+    """Return the product and its rounding error (Dekker)."""
     product, a_high, b_high = a * b, upper(a), upper(b)
     a_low, b_low = a - a_high, b - b_high
     return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
 def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """The sum and its rounding error (Knuth)."""
+    """Return the sum and its rounding error (Knuth)."""
     total = a + b
     b_part = total - a
     return total, (a - (total - b_part)) + (b - b_part)
 
 
 def upper(x: Any) -> Any:
-    """The upper 26 bits of a float64 (Veltkamp)."""
+    """Return the upper 26 bits of a float64 (Veltkamp)."""
     shifted = x * 134217729.0
     return shifted - (shifted - x)
 
@@ -153,9 +155,10 @@ def upper(x: Any) -> Any:
 def horner(
     t: ndarray, coefficients: Sequence[float], out: ndarray | None = None, wide: ndarray | None = None
 ) -> ndarray:
-    """A polynomial at ``t``, highest degree first, in steps of `fast_fma`.
+    """Evaluate a polynomial at ``t``, highest degree first, in steps of `fast_fma`.
 
-    ``out`` receives the result. With a float64 buffer ``wide`` too, ``t`` holds float32 values in a float64 array.
+    ``out`` receives the result. If a float64 buffer ``wide`` is given too, ``t`` holds float32 values in a float64
+    array.
     """
     first, *rest = coefficients
     if t.dtype == np.float64 and wide is None:

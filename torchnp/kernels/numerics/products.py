@@ -29,7 +29,7 @@ def check_products(kernel: str, dtype: np.dtype, float8: bool = False) -> None:
 
 
 def factor(number: Any, dtype: np.dtype) -> ndarray:
-    """beta or alpha in the compute dtype; floats are truncated for integers."""
+    """Return beta or alpha in the opmath dtype; floats are truncated for integers."""
     return scalar(number, dt.opmath(dtype))
 
 
@@ -37,13 +37,13 @@ def factor(number: Any, dtype: np.dtype) -> ndarray:
 
 
 _LONG: Threshold = 1 << 16  # terms of a sum
-_SMALL: Threshold = 1 << 12  # up to this many multiplications cost less than the calls around them
+_SMALL: Threshold = 1 << 12  # multiplications; so many or fewer cost less than the function calls around them
 _ROUNDED: Threshold = 400  # multiplications of a matrix below which torch rounds each product before it adds it
-_COPIED: Threshold = 64  # elements below which NumPy's own copy for BLAS costs less than the look at strides
+_COPIED: Threshold = 64  # elements; below this, NumPy's own copy for BLAS costs less than a check of the strides
 
 
 def product(a: ndarray, b: ndarray, round_: bool = True, batches: bool = False) -> ndarray:
-    """``a @ b`` of one dtype; half types are accumulated in float32 and rounded once."""
+    """Compute ``a @ b`` of one dtype; half types are accumulated in float32 and rounded once."""
     dtype, inner = a.dtype, dt.opmath(a.dtype)
     small = a.ndim > 1 < b.ndim and 0 < a.shape[-2] * a.shape[-1] * b.shape[-1] < _ROUNDED
     if small and (batches or dt.is_half(dtype)):
@@ -51,7 +51,7 @@ def product(a: ndarray, b: ndarray, round_: bool = True, batches: bool = False) 
         out = np.asarray(sum(a[..., k, None] * b[..., k, None, :] for k in range(a.shape[-1])))
         return dt.cast(out, dtype) if round_ else out
     if dtype == dt.complex64 and a.size * b.shape[-1] <= _SMALL:
-        # OpenBLAS loses twice as much as MKL if the four real products of a complex product cancel.
+        # OpenBLAS loses twice as much accuracy as MKL if the four real products of a complex product cancel.
         return np.asarray(np.matmul(a.astype(dt.complex128), b.astype(dt.complex128))).astype(dtype)
     if dtype.kind in "fc" and dtype.itemsize > 2:
         a, b = blas_ready(a), blas_ready(b)
@@ -63,7 +63,7 @@ def product(a: ndarray, b: ndarray, round_: bool = True, batches: bool = False) 
 
 
 def _long_product(a: ndarray, b: ndarray) -> ndarray:
-    """Add parts of a long sum in double: OpenBLAS keeps fewer partial sums than MKL."""
+    """Compute a product by adding parts of its long sums in double: OpenBLAS keeps fewer partial sums than MKL."""
     total: Any = np.float64(0)
     for part in blocks(a.shape[-1], _LONG // 4):
         total = total + np.matmul(a[..., part], b[..., part, :])
@@ -71,14 +71,14 @@ def _long_product(a: ndarray, b: ndarray) -> ndarray:
 
 
 def blas_ready(x: ndarray) -> ndarray:
-    """Copy a matrix that BLAS cannot take (neither of the last strides is 1): NumPy multiplies it slowly."""
+    """Copy a matrix that BLAS cannot use (neither of its last strides is 1), which NumPy would multiply slowly."""
     if x.ndim < 2 or x.strides[-1] == x.itemsize or x.strides[-2] == x.itemsize or x.size < _COPIED:
         return x
     return np.ascontiguousarray(x)
 
 
 def _integer_product(a: ndarray, b: ndarray) -> ndarray:
-    """Integer product, for which NumPy has no BLAS: if float64 holds every partial sum, it is exact and far faster."""
+    """Multiply integers by BLAS in float64 if that is exact and faster, because NumPy has no BLAS for integers."""
     dtype, terms = a.dtype, a.shape[-1]
     if a.size * b.shape[-1] > _SMALL:
         if 16 * dtype.itemsize + terms.bit_length() <= _EXACT_BITS:
@@ -90,14 +90,14 @@ def _integer_product(a: ndarray, b: ndarray) -> ndarray:
     return np.asarray(np.matmul(a, b))
 
 
-_EXACT_BITS = 53  # of float64
-_TERMS: Threshold = 1 << 18  # of a sum: float64 holds that of four times as many products of 16 by 16 bits
-_WORTH: Threshold = 32  # multiplications for each element from which ten products by BLAS are faster than NumPy's loop
+_EXACT_BITS = 53  # bits that float64 holds exactly
+_TERMS: Threshold = 1 << 18  # terms of a sum; float64 holds the sum of four times as many 16-bit by 16-bit products
+_WORTH: Threshold = 32  # multiplications per element; from here on, ten BLAS products are faster than NumPy's loop
 _DIGIT = 16  # bits
 
 
 def _product_of_digits(a: ndarray, b: ndarray) -> ndarray:
-    """Product modulo the dtype's range: of digits of 16 bits, those whose product lies within it."""
+    """Multiply modulo the dtype's range by products of 16-bit digits, omitting those beyond the range."""
     count, unsigned = 8 * a.itemsize // _DIGIT, np.dtype(f"u{a.itemsize}")
 
     def digits(x: ndarray) -> list[ndarray]:
@@ -115,7 +115,7 @@ def _product_of_digits(a: ndarray, b: ndarray) -> ndarray:
 
 
 def beta_times(base: ndarray, beta: Any, total: ndarray | None = None, always: bool = False) -> ndarray:
-    """beta * base + total; beta 0 ignores base, even NaN; beta 1 multiplies only if ``always``."""
+    """Return beta * base + total; beta 0 ignores base, even NaN; beta 1 multiplies only if ``always``."""
     beta = factor(beta, base.dtype)
     if beta == 0:
         return np.zeros(base.shape, dt.opmath(base.dtype)) if total is None else total
@@ -128,9 +128,9 @@ def beta_times(base: ndarray, beta: Any, total: ndarray | None = None, always: b
 
 
 def without_product(base: ndarray, beta: Any, skips_empty: bool = True) -> ndarray:
-    """beta * base for empty factors: torch uses its ordinary product, and the base's dtype must hold the result.
+    """Return beta * base, for empty factors: torch then calls mul, and the base's dtype must hold the result.
 
-    Here beta takes the base's dtype: integers wrap, and values beyond a half type's range become infinite.
+    Beta is converted to the base's dtype: integers wrap, and values beyond a half type's range become infinite.
     """
     if skips_empty and not base.size:
         return np.empty(base.shape, dt.opmath(base.dtype))
@@ -144,13 +144,13 @@ def without_product(base: ndarray, beta: Any, skips_empty: bool = True) -> ndarr
 
 
 def weighted(base: ndarray, beta: Any, alpha: Any, a: ndarray, b: ndarray, batches: bool = False) -> ndarray:
-    """beta * base + alpha * (a @ b), not yet rounded to a half type.
+    """Return beta * base + alpha * (a @ b), not yet rounded to a half type.
 
-    alpha 0 skips the product, even NaN, except for ``batches`` and half types.
+    If alpha is 0, the product is not computed and its NaN are ignored, except for ``batches`` and half types.
     """
     alpha = factor(alpha, base.dtype)
     if alpha == 0 and not (batches or dt.is_half(base.dtype)):
         return beta_times(base, beta)
     total = product(a, b, round_=False, batches=batches)
-    complex_too = batches and dt.is_complex(base.dtype)  # a product with 1 changes complex infinities alone
+    complex_too = batches and dt.is_complex(base.dtype)  # multiplying by 1 changes only complex infinities
     return beta_times(base, beta, total * alpha if complex_too or alpha != 1 else total, complex_too)

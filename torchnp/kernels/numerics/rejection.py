@@ -1,8 +1,8 @@
-"""Rejection sampling: how many random words an element takes depends on their values, as in torch's samplers.
+"""Rejection sampling, as in torch's samplers: how many random values an element uses depends on the values.
 
-A walk samples elements in order from a list of uniform values. It ends at the last element for which the list suffices
-and returns the number of values that these elements have used; the next walk starts there, with a longer list. All that
-depends on an element's parameters alone is computed before, for many elements at once.
+A walk samples elements in order from a list of uniform values. It ends after the last element for which the list
+suffices, and returns the number of values that these elements have used. The next walk continues there, with a longer
+list. Whatever depends only on an element's parameters is computed before, for many elements at once.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def sample(
     ----------
     source : Generator
     parameters : callable
-        Returns the walk for a part of the elements, and arrays of their parameters.
+       Returns the walk for a part of the elements, and arrays of their parameters.
     out : ndarray
-        Receives the values.
+       Receives the values.
     expected : float
-        The number of uniform values that an element takes on average; another one only costs time.
+       The number of uniform values that an element uses on average; a wrong number only costs time.
     """
     with source.read_ahead() as ahead:
         for part in blocks(out.size, _BLOCK):
@@ -44,7 +44,7 @@ def sample(
             lists, n = [x.tolist() for x in columns], part.stop - part.start
             found: list[float] = []
             while True:
-                # zip uses one tuple again and again: a list of rows would hold one for each element
+                # zip reuses one tuple; a list of rows would hold a tuple for each element
                 rows = zip(*(islice(x, len(found), None) for x in lists), strict=True)
                 ahead.drop(walk(ahead, rows, found))
                 if len(found) == n:
@@ -67,7 +67,7 @@ def _power(x: float, exponent: float) -> float:
 
 
 def gamma(alpha: ndarray) -> tuple[Walk, list[ndarray]]:
-    """Marsaglia and Tsang's sampler; for alpha below 1, scale a draw for alpha + 1."""
+    """Return Marsaglia and Tsang's sampler; for alpha below 1 it scales a sample for alpha + 1."""
     one, third = alpha.dtype.type(1), alpha.dtype.type(np.float32(1) / np.float32(3))
     kind = np.where(alpha < 1, np.where(alpha == 0, _ZERO, _BELOW_ONE), _PLAIN)
     d = (np.where(alpha < 1, alpha + one, alpha) - third).astype(np.float64)
@@ -112,11 +112,11 @@ def _walk_gamma(ahead: ReadAhead, rows: Iterable[Any], found: list[float]) -> in
 
 # ---------------------------------------------------------------- transformed rejection
 
-_QUICK, _THIN = 0.07, 0.013  # Hoermann's limits for us, the distance of u from the ends of its range
+_QUICK, _THIN = 0.07, 0.013  # Hoermann's limits for ``us``, the distance of u from the ends of its range
 
 
 def poisson(rate: ndarray) -> tuple[Walk, list[ndarray]]:
-    """Products of uniform values for rates below 10, else Hoermann's transformed rejection."""
+    """Return the sampler: products of uniform values for rates below 10, else Hoermann's transformed rejection."""
     columns, where = np.zeros((5, rate.size)), rate >= 10
     large = rate[where]
     b = 0.931 + 2.53 * np.sqrt(large)
@@ -189,7 +189,10 @@ _FIXED, _INVERSION, _REJECTION = range(3)  # kinds of binomial distributions; a 
 
 
 def binomial(count: ndarray, prob: ndarray) -> tuple[Walk, list[ndarray]]:
-    """Failures between successes if few are expected, else transformed rejection; for ``prob`` or its complement."""
+    """Return the sampler, for ``prob`` or its complement.
+
+    It adds up the failures between successes if few successes are expected, else it uses transformed rejection.
+    """
     nothing, unknown = (count <= 0) | (prob <= 0), np.isnan(prob) | np.isnan(count)
     fixed = nothing | unknown | (prob >= 1)
     value = np.where(nothing, 0, np.where(prob >= 1, count, np.nan))
@@ -203,7 +206,7 @@ def binomial(count: ndarray, prob: ndarray) -> tuple[Walk, list[ndarray]]:
 
 
 def _of_rejection(count: ndarray, prob: ndarray) -> tuple[ndarray, ...]:
-    """What `_walk_binomial` needs for rejection; torch computes some in the dtype of the distribution's."""
+    """Return the parameters of `_walk_binomial` for rejection; torch computes some in the distribution's dtype."""
     one = count.dtype.type(1)
     failure = one - prob
     deviation = np.sqrt(count * prob * failure).astype(np.float64)
@@ -256,7 +259,7 @@ def _walk_binomial(ahead: ReadAhead, rows: Iterable[Any], found: list[float]) ->
 def _accepts_binomial(
     k: int, n: float, v: float, spread: float, alpha: float, r: float, m: float, first: float, tail: float, rest: float
 ) -> bool:
-    """The test against the probability of ``k`` for values that the quick test does not accept."""
+    """Return whether ``k`` passes the test of its probability; only for values that the quick test does not accept."""
     log = math.log
     bound = first + (n + 1) * log((n - m + 1) / (n - k + 1))
     bound = bound + (k + 0.5) * log(r * (n - k + 1) / (k + 1)) + tail + rest - _tail(k)

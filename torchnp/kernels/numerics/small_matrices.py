@@ -1,7 +1,8 @@
 """Many small matrices at once: each step of an elimination is one NumPy call for the whole batch.
 
-LAPACK's routines take one matrix, and the call from Python takes longer than they do. Here the batch is the last
-dimension in memory, so that every step runs along it.
+A LAPACK routine takes one matrix, and for a small one the call from Python takes longer than the routine. Here the
+batch
+is the last dimension in memory, so that every step runs along it.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ import numpy as np
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
-SMALL: Threshold = 12  # sides; of larger matrices LAPACK takes longer than the call
-# Matrices for each row from which factors, and triangular systems, are faster at once.
+SMALL: Threshold = 12  # longest side; for larger matrices LAPACK takes longer than the call
+# From so many matrices per row on, factors, and triangular systems, are faster for the whole batch at once.
 FACTORED: Threshold = 32
 TRIANGULAR: Threshold = 4
 
 
 def are_many_small(batch: tuple[int, ...], side: int, many: int = FACTORED) -> bool:
-    """Whether a batch of square matrices, or of systems with as many unknowns, is computed faster at once."""
+    """Return whether square matrices, or systems with as many unknowns, are faster as one batch than one by one."""
     return 0 < side <= SMALL and math.prod(batch) >= many * side
 
 
 def _batch_last(x: ndarray, batch: tuple[int, ...], inner: int) -> ndarray:
-    """A copy of a batch of vectors (``inner`` 1) or matrices (2), with the flat batch as the last dimension."""
+    """Copy a batch of vectors (``inner`` 1) or matrices (2), with the flat batch as the last dimension."""
     shape = x.shape[x.ndim - inner :]
     whole = np.broadcast_to(x, (*batch, *shape)).reshape(-1, *shape)
     return np.array(np.moveaxis(whole, 0, -1), order="C")
@@ -45,7 +46,7 @@ def _exchange(rows: ndarray, i: int, other: ndarray) -> None:
 
 
 def factor(a: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-    """LU factors with partial pivoting: packed factors, 0-based pivots, and LAPACK's code for each matrix."""
+    """Return LU factors with partial pivoting: packed factors, 0-based pivots, and LAPACK's code for each matrix."""
     batch, (m, n) = a.shape[:-2], a.shape[-2:]
     lu = _batch_last(a, batch, 2)
     pivots, info = np.empty((min(m, n), lu.shape[-1]), np.int32), np.zeros(lu.shape[-1], np.int32)
@@ -67,14 +68,14 @@ def _substitute(a: ndarray, x: ndarray, upper: bool, unit: bool) -> None:
     n = len(a)
     for i in range(n - 1, -1, -1) if upper else range(n):
         if not unit:
-            pivot = a[i, i]  # BLAS: 1 over a complex zero is nan
+            pivot = a[i, i]  # as in BLAS, 1 over a complex zero is nan
             x[i] /= np.where(pivot == 0, a.dtype.type(np.nan), pivot) if a.dtype.kind == "c" else pivot
         left = slice(0, i) if upper else slice(i + 1, n)
         x[left] -= a[left, i, None] * x[i]
 
 
 def solve_triangular(a: ndarray, b: ndarray, batch: tuple[int, ...], upper: bool, trans: int, unit: bool) -> ndarray:
-    """Solutions of triangular systems; ``trans`` 1 is for the transposed matrices, 2 for the adjoint ones."""
+    """Solve triangular systems, of the transposed matrices if ``trans`` is 1, of the adjoint ones if it is 2."""
     if trans:
         a, upper = (a.mT if trans == 1 else a.mT.conj()), not upper
     x = _batch_last(b, batch, 2)
@@ -83,7 +84,7 @@ def solve_triangular(a: ndarray, b: ndarray, batch: tuple[int, ...], upper: bool
 
 
 def solve_factored(lu: ndarray, pivots: ndarray, b: ndarray, batch: tuple[int, ...], adjoint: bool) -> ndarray:
-    """Solutions of systems from packed factors and 0-based pivots."""
+    """Solve systems from packed factors and 0-based pivots."""
     factors, x, exchanges = _batch_last(lu, batch, 2), _batch_last(b, batch, 2), _batch_last(pivots, batch, 1)
     order: Any = range(len(exchanges))
     if adjoint:

@@ -33,7 +33,7 @@ class Loop:
         return replace(self, gradient=True)
 
     def elements(self, dtype: np.dtype) -> int:
-        """The number of elements of a dtype per step."""
+        """Return the number of elements of a dtype per step."""
         return self.lanes // dtype.itemsize or 1
 
 
@@ -42,9 +42,9 @@ AVX512 = Loop(64)  # for the few elementwise kernels that torch also compiles fo
 
 
 def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray, loop: Loop = VECTOR) -> np.ndarray:
-    """Return a mask of the elements that torch computes one by one: those that do not fill two of its vectors.
+    """Return the mask of the elements that torch computes one by one, because they do not fill two SIMD vectors.
 
-    ``strides`` are those of the result.
+    ``strides`` are those of the result. `vector_run` says how far torch vectorizes.
     """
     shape = np.broadcast_shapes(*(x.shape for x in operands))
     order = sorted(range(len(shape)), key=lambda d: -strides[d])
@@ -56,14 +56,14 @@ def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray, lo
 
 
 def alone_among(dtype: np.dtype, *operands: np.ndarray, loop: Loop = VECTOR) -> np.ndarray:
-    """`left_over` for a new result, or one that is among the operands."""
+    """Return `left_over` for a new result, or for one that is among the operands."""
     return left_over(iterated([layout_of(x) for x in operands]), dtype, *operands, loop=loop)
 
 
 def vector_or_tail(
     whole: np.ndarray, of: Callable[..., np.ndarray], *operands: np.ndarray, loop: Loop = VECTOR
 ) -> np.ndarray:
-    """``whole``, the result of torch's vectors, with the tail that torch computes one by one replaced by ``of``."""
+    """Return ``whole``, the result of torch's vector code, with the tail of its scalar code replaced by ``of``."""
     whole, dtype, target = np.asarray(whole), operands[0].dtype, WRITTEN.target
     beside = isinstance(target, np.ndarray) and (target.shape, target.dtype) == (whole.shape, dtype)
     iterate = (target, *operands) if beside else operands
@@ -78,7 +78,10 @@ def vector_or_tail(
 
 
 def with_double(limit: float, vector: Formula, single: Formula, dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
-    """Call ``vector`` on the limit in ``dtype`` and, for the tail, ``single`` on it in double; row-major result."""
+    """Call ``vector`` with the limit in ``dtype``, and for the tail ``single`` with the limit in double.
+
+    The result is row-major.
+    """
     out = vector(number(float(limit), dtype))
     alone = left_over(contiguous(out.shape), operands[0].dtype, *operands)
     return np.where(alone, cast(single(np.float64(limit)), out.dtype), out) if alone.any() else out

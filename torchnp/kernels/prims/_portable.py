@@ -21,7 +21,7 @@ Array = Any  # an ndarray, or an array of any library that follows the array API
 
 
 def namespace(x: Array) -> Any:
-    """The array API functions for an array: NumPy itself, or what array-api-compat finds."""
+    """Return the array API functions for an array: NumPy itself, or what array-api-compat finds."""
     if type(x) is ndarray:
         return np
     from array_api_compat import array_namespace
@@ -30,7 +30,7 @@ def namespace(x: Array) -> Any:
 
 
 def aten(name: str) -> Callable[..., Any]:
-    """The body of an aten kernel."""
+    """Return the body of an aten kernel."""
     return REGISTERED[f"aten::{name}"].body
 
 
@@ -57,7 +57,7 @@ def dtype_in(xp: Any, dtype: Any) -> Any:
 
 
 def through_numpy(f: Callable[..., Any], *operands: Array) -> Array:
-    """Apply a NumPy function to arrays of another library and numbers, where the standard has no function."""
+    """Apply a NumPy function to arrays of another library and numbers; the standard has no such function."""
     xp = namespace(next(x for x in operands if not isinstance(x, NUMBER)))
     out = f(*(x if type(x) is ndarray or isinstance(x, NUMBER) else _to_numpy(x) for x in operands))
     if xp is np:
@@ -78,7 +78,7 @@ def name_of(dtype: Any) -> str:
 
 
 def check_alike(*arrays: Array, flags: tuple[Array, ...] = ()) -> None:
-    """Refuse operands of different dtypes or shapes (for ``flags`` only shapes); a 0-d operand fits any shape."""
+    """Raise torch's error for different dtypes or shapes (of ``flags``, only shapes); 0-d operands fit any shape."""
     expected = arrays[0].dtype
     for x in arrays:
         if x.dtype != expected:
@@ -95,6 +95,6 @@ def size_text(shape: Iterable[int]) -> str:
 
 
 def check_index(rank: int, index: int) -> None:
-    """Refuse a dimension that does not exist; prims do not count from the end."""
+    """Raise torch's error for a dimension that does not exist; prims accept no negative dimensions."""
     if not (0 <= index < rank or index == 0):
         raise AssertionError(f"idx {index} is out of bounds for rank {rank}")

@@ -1,4 +1,4 @@
-"""Prims that make arrays or numbers, and transforms of whole arrays."""
+"""Prims that make arrays or numbers; the singular value decomposition and Fourier transforms."""
 
 from __future__ import annotations
 

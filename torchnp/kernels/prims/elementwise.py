@@ -57,7 +57,7 @@ _OF_NUMBERS: dict[str, tuple[str, ...]] = {
 
 
 def _of_number(name: str, self: Array, other: Array) -> Any:
-    """Apply a prim to an array and a number; None for two arrays, or where torch takes no number."""
+    """Apply a prim to an array and a number; return None for two arrays, or if torch accepts no number."""
     first = isinstance(self, NUMBER)
     number, array = (self, other) if first else (other, self)
     if not isinstance(number, NUMBER) or isinstance(array, NUMBER):
@@ -114,7 +114,7 @@ def binary(name: str, of: str | None = None, portable: str | Portable | None = N
     kernel(f"prims::{name}", like=like, differs=["prims-no-promotion", *_BINARY.get(name, ())])(body)
 
 
-# ---------------------------------------------------------------- in the standard under one name or another
+# ---------------------------------------------------------------- functions of the array API standard
 
 for _name in (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "exp", "expm1", "floor", "isfinite",
@@ -136,7 +136,7 @@ binary("pow", "pow.Tensor_Tensor", "pow")
 binary("shift_left", "bitwise_left_shift.Tensor", "bitwise_left_shift")
 binary("shift_right_arithmetic", "bitwise_right_shift.Tensor", "bitwise_right_shift")
 
-# ---------------------------------------------------------------- made from functions of the standard
+# ---------------------------------------------------------------- composed of functions of the standard
 
 
 def _signbit(xp: Any, x: Array) -> Array:
@@ -146,7 +146,7 @@ def _signbit(xp: Any, x: Array) -> Array:
 
 
 def _skip_nan(pick: str) -> Portable:
-    """maximum or minimum, except that a number wins over nan."""
+    """Return a function that takes the maximum or minimum, but a number rather than nan."""
 
     def run(xp: Any, a: Array, b: Array) -> Array:
         if not xp.isdtype(a.dtype, "real floating"):
@@ -179,7 +179,7 @@ for _name, _of in (
 for _name, _of in (("gcd", "gcd"), ("igamma", "igamma"), ("igammac", "igammac"), ("zeta", "special_zeta")):
     binary(_name, _of)
 
-# ---------------------------------------------------------------- with rules of their own
+# ---------------------------------------------------------------- prims with a body of their own
 
 
 @kernel("prims::div", like=np.divide, differs=["prims-integer-div", "prims-no-promotion", "integer-division-by-zero"])

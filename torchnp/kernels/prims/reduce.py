@@ -19,7 +19,7 @@ ndarray = np.ndarray
 
 
 def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "", filled: bool = False) -> list[int]:
-    """Return the checked dimensions; torch fails on None, though its schemas allow it, and so does this loop."""
+    """Return the dimensions after torch's checks; None fails in the loop, as in torch, though its schemas allow it."""
     for d in dims:
         check_index(x.ndim, d)
     _refuse_dtype(output_dtype, name)
@@ -46,7 +46,7 @@ def _portable(name: str, inp: Array, dims: list[int], **more: Any) -> Array:
     axes = tuple(d for d in dims if inp.ndim) or tuple(range(inp.ndim))
     xp = namespace(inp)
     if name == "sum" and not inp.ndim and xp.isdtype(inp.dtype, "complex floating"):
-        return inp + xp.zeros_like(inp)  # a zero that is added to zero has no sign
+        return inp + xp.zeros_like(inp)  # adding 0 turns -0 into 0, as in torch's sum
     if xp.isdtype(inp.dtype, "bool"):  # the standard adds and orders numbers only
         found = getattr(xp, name)(xp.astype(inp, xp.int64), axis=axes)
         return xp.astype(found, inp.dtype) if name in ("max", "min") else found
@@ -97,7 +97,7 @@ def var(inp: Array, dims: Ints | None, correction: float | None = 1, *, output_d
     """Mean squared distance from the mean, over N - correction."""
     _refuse_dtype(output_dtype, "_var_reduction_meta")
     if type(inp) is ndarray and dims is not None and not is_inexact(inp.dtype):
-        dims = list(dict.fromkeys(dims))  # torch refuses the dtype before a repeated dimension
+        dims = list(dict.fromkeys(dims))  # torch checks the dtype before repeated dimensions
     dims = _dims(inp, dims)
     if type(inp) is not ndarray:
         return _portable("var", inp, dims, correction=1 if correction is None else correction)

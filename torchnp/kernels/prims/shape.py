@@ -24,7 +24,7 @@ ndarray = np.ndarray
 
 @kernel("prims::broadcast_in_dim", like=np.broadcast_to, differs=["expand-writable"])
 def broadcast_in_dim(a: Array, shape: Ints, broadcast_dimensions: Ints) -> Array:
-    """A view of a larger shape; ``broadcast_dimensions`` tells where each dimension of ``a`` goes."""
+    """A view of a larger shape; ``broadcast_dimensions`` gives the position of each dimension of ``a`` in it."""
     dims = list(broadcast_dimensions)
     check(a.ndim == len(dims), f"a.ndim ({a.ndim}) != len(broadcast_dimensions) ({len(dims)})", AssertionError)
     check(len(shape) >= a.ndim, f"len(shape) ({len(shape)}) must be >= a.ndim ({a.ndim})", AssertionError)
@@ -52,7 +52,7 @@ def transpose(a: Array, permutation: Ints) -> Array:
 
 @kernel("prims::squeeze", like=np.squeeze)
 def squeeze(a: Array, dimensions: Ints) -> Array:
-    """A view without the named dimensions, which have length one."""
+    """A view without the given dimensions, which must have size 1."""
     for d in dimensions:
         check_index(a.ndim, d)
         check(a.shape[d] == 1, f"Cannot squeeze dimension {d} with size {a.shape[d]} (must be 1)", AssertionError)
@@ -91,7 +91,7 @@ rows(
 
 @kernel("prims::collapse_view", like=np.reshape, differs=["view-never-copies", "prims-count-from-front"])
 def collapse_view(a: Array, start: int, end: int) -> Array:
-    """A view with dimensions ``start`` to ``end`` (included) merged into one, where strides allow it."""
+    """A view with dimensions ``start`` to ``end`` (included) merged into one; an error if strides do not allow it."""
     shape = _collapsed(a, start, end)
     if type(a) is not ndarray:
         return namespace(a).reshape(a, shape)
