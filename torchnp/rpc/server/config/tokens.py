@@ -211,6 +211,8 @@ class Tokens:
     def holder(self, token: str, names: Collection[str] = ()) -> str | None:
         """Return the name of the client with this token (possibly empty) and these certificate names, or None.
 
+        The token is compared with every token, so the time does not depend on which one matches.
+        """
         presented, found = hash_of(token).encode(), None
         for name, known in self.by_name.items():
             right = not token if known.hash is None else hmac.compare_digest(presented, known.hash.encode())
