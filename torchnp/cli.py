@@ -254,8 +254,8 @@ def _of_program(act: Callable[[argparse.Namespace], int], args: argparse.Namespa
         raise
     except OSError as error:
         raise UsageError(f"{error.filename or args.program}: {error.strerror or error}") from error
-    # An error in the file or the arrays, or of a kernel.
     except (ValueError, RuntimeError, IndexError, TypeError) as error:
+        # An error in the file or the arrays, or of a kernel.
         raise UsageError(str(error)) from error
 
 

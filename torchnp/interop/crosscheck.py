@@ -69,8 +69,8 @@ def compare_with_torch(
     copies = _Copies()
     try:
         their_args, their_kwargs = copies.of(args), {k: copies.of(v) for k, v in kwargs.items()}
-    # The argument has no plain memory to copy: the run raises the error.
     except (RuntimeError, TypeError, NotImplementedError):
+        # The argument has no plain memory to copy: the run raises the error.
         return run(args, kwargs)
     generator = (find_generator(args, kwargs) or torch.default_generator) if is_random(func) else None
     theirs, refusal, after = _ask_torch(func, their_args, their_kwargs, generator)

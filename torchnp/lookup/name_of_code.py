@@ -187,9 +187,7 @@ def _is_letter(node: ast.expr) -> bool:
 
 
 def _part(node: ast.expr) -> str:
-    """Return the kind of one part of an index: number, letter, slice, step, reversed, new, dots, mask, positions,
-    other.
-    """
+    """Return the kind of a part of an index: number, letter, slice, step, reversed, new, dots, mask, positions, other."""
     if isinstance(node, ast.Slice):
         step = node.step
         if isinstance(step, ast.UnaryOp) and isinstance(step.op, ast.USub):

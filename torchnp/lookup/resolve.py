@@ -338,9 +338,7 @@ OF_NUMPY = ("np", "np.ndarray", "np.linalg", "np.fft", "np.random")
 
 
 def _elsewhere(name: str) -> Meaning | None:
-    """Return the meaning of a name that exists in another namespace: Tensor.repeat for torch.repeat, torch.cat for
-    np.cat.
-    """
+    """Return the meaning of a name in another namespace: Tensor.repeat for torch.repeat, torch.cat for np.cat."""
     known = spelled(name)
     space, _, base = known.rpartition(".")
     if space not in (*OF_TORCH, *OF_NUMPY) or not base.isidentifier() or exists_in_numpy(known):

@@ -280,15 +280,13 @@ class Executor:
             for id_, (array, view) in enumerate(made, op.first):
                 store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
             return None
-        # Make public buffers that are not targets read-only: if a kernel wrote to one, it would hold private values but
-        # stay public.
+        # Lock public buffers that are not targets: one that a kernel wrote would hold private values but stay public.
         free = [not e.buffer.public or any(e is t for t in call.targets) for e in entries]  # type: ignore[union-attr]
 
         def guarded(arrays: Iterable[Any]) -> Iterator[Any]:
             return (a if f else disclosure.locked(a) for a, f in zip(arrays, free))
 
-        # These are public: see `_check`.
-        shown = [e for n, e in zip(call.names, entries) if n == row.revealing == "repeats"]
+        shown = [e for n, e in zip(call.names, entries) if n == row.revealing == "repeats"]  # public: see `_check`
         key = (facts, *free, *(e.array.tobytes() for e in shown))  # type: ignore[union-attr]
         outcome = self._foreseen.get(key)
         if outcome is None:

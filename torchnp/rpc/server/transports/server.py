@@ -347,23 +347,19 @@ def serve(
     token : str, optional
         The shared token of clients that have no token of their own. A host other than loopback needs some token.
     datasets, ledger : mapping of str to array, str or Path
-        Arrays with which clients can compute, and the ledger of their privacy budgets. Without a ledger, only public
-        values are published.
+        Arrays with which clients can compute; the ledger of their budgets. Without it, only public values are published.
     limits, bucket : Limits, float
         Limits of one session. Replies about an owner's data are sent at multiples of ``bucket`` seconds.
     max_clients, max_memory : int, int or None
-        Number of sessions at a time, and the bytes that all of them together may hold. ``max_memory`` also limits each
-        process's address space.
+        Number of sessions at a time; bytes that they may hold together, which also limit each process's address space.
     table : mapping, optional
         Kernels by full overload name, instead of torchnp's table.
     tokens, allow : sequence of Token, sequence of str
-        Clients that have a token and rights of their own. Operators that clients may use, or patterns such as
-        ``aten::add*``.
+        Clients that have a token and rights of their own; operators, or patterns of them, that clients may use.
     metrics : (str, int), optional
         Host and port of Prometheus metrics at ``/metrics``; port 0 picks a free port.
     tls_cert, tls_key, tls_client_ca : str or Path, optional
-        PEM files: the server's certificate and key, for TLS, and CAs. If CAs are given, clients must have a certificate
-        from one.
+        PEM files: the server's certificate and key for TLS, and CAs, one of which must sign each client's certificate.
     grpc, check, reread : bool, bool, callable or None
         ``grpc``: speak gRPC. ``check``: only validate the arguments and print what would be served. ``reread``: called
         at each SIGHUP; it returns all tokens, and sessions of other clients then end.
@@ -385,8 +381,8 @@ def serve(
 def _reread(server: Server, reread: Callable[[], Sequence[Token]]) -> None:
     try:
         server.know(reread())
-    # Logged with its text, because this is about the owner's configuration.
     except (ValueError, TypeError, OSError) as error:
+        # Logged with its text, because this is about the owner's configuration.
         note(logging.ERROR, "tokens stay as they were", error=error)
 
 
