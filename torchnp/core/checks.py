@@ -153,7 +153,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_shape(x: ndarray, shape: Sequence[int], first: int = 0) -> None:
-    """Raise torch's error unless a gradient has as many dimensions as ``shape`` and, from ``first`` on, its sizes."""
+    """Raise torch's error unless a gradient has ``len(shape)`` dimensions and, from ``first`` on, these sizes."""
     if x.ndim == len(shape) and x.shape[first:] == tuple(shape[first:]):
         return
     d = next((d for d in range(first, len(shape)) if x.ndim != len(shape) or x.shape[d] != shape[d]), 0)

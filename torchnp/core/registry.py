@@ -185,7 +185,7 @@ def wrap_kernel(row: Row, schema: Schema, settle: Settle = identity) -> Callable
 
 
 def _of_lists(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a body refuse an array that is passed for a list of tensors. The body would iterate over the array."""
+    """Make a body refuse an array that is passed for a list of tensors. Without this check, the body would iterate over the array."""
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         if args and type(args[0]) is ndarray:

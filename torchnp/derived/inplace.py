@@ -47,7 +47,7 @@ def make_inplace(
 ) -> Callable[..., Any]:
     """Return the in-place form of a source row."""
     if "inplace_view" in schema.tags:
-        # An ndarray cannot be given other strides: the result is the view, on the same memory.
+        # An ndarray cannot get other strides in place, so the result is a view on the same memory.
         return source if writes.inplace is None else _looked(schema, source, writes.inplace)
     if schema.args[0].type == "Tensor[]":
         return _make_inplace_list(schema, source, source_schema, writes)

@@ -35,7 +35,7 @@ _BY_ROWS = (torch.sparse_csr, torch.sparse_bsr)
 
 
 class _Twins:
-    """Map a call's device tensors to CPU tensors on the same memory (twins), and back."""
+    """Maps a call's device tensors to CPU tensors on the same memory (called twins here), and back."""
 
     def __init__(self) -> None:
         self._originals: dict[int, torch.Tensor] = {}

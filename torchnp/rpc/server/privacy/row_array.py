@@ -329,7 +329,7 @@ def lookup(table: np.ndarray, index: RowArray, axis: int) -> RowArray:
 def _at(index: Any, operands: Sequence[Any], axis: int) -> tuple[np.ndarray, int]:
     """Return the indices along ``axis``, and the row dimension.
 
-    That may equal ``axis`` only if no operand but the index has rows.
+    The two may be equal only if the index alone has rows.
     """
     if any(x.ndim != index.ndim for x in operands) or index.dtype not in (dt.int32, dt.int64) or not index.ndim:
         raise Unlabelled("places of another number of dimensions")

@@ -1,6 +1,6 @@
 """The objects of a session: arrays by id, and the buffers that they share.
 
-Bytes, privacy and poison belong to the buffer, not to the array. So further views of a buffer cost nothing, and a write
+Size, privacy and failure (poison) belong to the buffer, not to the array. So further views of a buffer cost nothing, and a write
 through one view affects all views.
 """
 
