@@ -1,8 +1,9 @@
-"""What every PyTorch operator does, in NumPy.
+"""PyTorch's operators, implemented in NumPy.
 
-`torchnp.table` maps each aten overload and prim to a NumPy function with torch's exact semantics; `torchnp.aten`
-and `torchnp.prims` are the same functions as attributes. `torchnp.kernel` declares rows for other libraries' operators.
-This package never imports torch; what needs torch is in `torchnp.interop` and in the client of `torchnp.rpc`.
+`torchnp.table` maps each aten overload and prim to a NumPy function with torch's exact semantics. `torchnp.aten` and
+`torchnp.prims` have the same functions as attributes. `torchnp.kernel` declares rows for other libraries' operators.
+``import torchnp`` never imports torch. Code that needs torch is in `torchnp.interop`, `torchnp.device`,
+`torchnp.compiler` and the client of `torchnp.rpc`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from torchnp.random import Generator, default_generator, manual_seed
     from torchnp.runtime import load
     from torchnp.threads import get_num_threads, set_num_threads
-    from torchnp.typed import aten, prims  # a stub for type checkers and editors only
+    from torchnp.typed import aten, prims  # a stub, only for type checkers and editors
 
 __version__ = "0.1.0"
 __all__ = [
@@ -45,7 +46,7 @@ __all__ = [
     "target",
 ]
 
-# Loaded on first use: the table reads 3,236 schemas and all kernel families.
+# These names are loaded at their first use, because the table reads 3,236 schemas and all kernel families.
 _LAZY = {
     "aten": "torchnp.core.table",
     "prims": "torchnp.core.table",
@@ -69,14 +70,14 @@ def __getattr__(name: str) -> Any:
         return _library(name)
     module = importlib.import_module(home)
     found = getattr(module, name)
-    # Cache the object: later accesses do not come here.
+    # Store the object as a global: later accesses do not call this function.
     globals()[name] = found
     return found
 
 
 def _library(name: str) -> Any:
-    """The operators of another library with rows, declared here or by a package: ``torchnp.torchvision``."""
-    # Python asks here for this package's own modules too, before they are imported.
+    """Return the operators of another library that has rows, declared here or by a package: ``torchnp.torchvision``."""
+    # Python also calls this for modules of this package that are not imported yet.
     own = name.startswith("_") or importlib.util.find_spec(f"torchnp.{name}") is not None
     if not own and importlib.import_module("torchnp.core.libraries").import_rows(name):
         return importlib.import_module("torchnp.core.table").namespace(name)
@@ -84,5 +85,5 @@ def _library(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    modules = ("compiler", "device", "differences", "dtypes", "interop", "rpc")  # listed once imported
+    modules = ("compiler", "device", "differences", "dtypes", "interop", "rpc")  # listed only after they are imported
     return sorted({*__all__, *(name for name in globals() if name.startswith("__") or name in modules)})

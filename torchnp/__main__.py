@@ -1,4 +1,4 @@
-"""``python -m torchnp`` is the ``torchnp`` command."""
+"""``python -m torchnp`` runs the ``torchnp`` command."""
 
 import sys
 

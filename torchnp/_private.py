@@ -1,4 +1,7 @@
-"""All uses of NumPy's and SciPy's private names, each with a public fallback or a clear error if it disappears."""
+"""All uses of private names of NumPy and SciPy.
+
+Each has a public fallback, or raises a clear error if the name disappears.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,15 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- NumPy's error state
 
-# np.errstate costs 1 us per call. NumPy keeps its error state in a context variable; setting and restoring it directly
-# takes 0.2 us: token = enter(); leave(token).
+# np.errstate costs 1 us per call. NumPy keeps its error state in a context variable, and setting and restoring that
+# directly takes 0.2 us: token = enter(); leave(token).
 
 
 def quiet_state(umath: Any) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
-    """Functions that enter and leave a state without floating point warnings; use NumPy's variable if it exists."""
+    """Return functions that enter and leave a state without floating point warnings.
+
+    They use NumPy's context variable if it exists.
+    """
     state = getattr(umath, "_extobj_contextvar", None)
     if not isinstance(state, contextvars.ContextVar):
         return _enter_errstate, _leave_errstate
@@ -46,15 +52,15 @@ enter_quiet, leave_quiet = quiet_state(getattr(getattr(np, "_core", None), "umat
 
 @functools.cache
 def add_rows_of() -> Callable[[ndarray, ndarray, ndarray], None]:
-    """A loop that adds ``rows[i]`` to ``out[index[i]]`` in order: SciPy's, or NumPy's if SciPy's is missing."""
+    """Return a loop that adds ``rows[i]`` to ``out[index[i]]`` in order: SciPy's, or NumPy's if SciPy's is missing."""
     try:
         from scipy.sparse._sparsetools import csc_matvecs
     except ImportError:
         return add_rows_at
 
     def add(out: ndarray, index: ndarray, rows: ndarray) -> None:
-        # Multiply by the sparse matrix with ones at (index[i], i).
-        # Complex numbers are added by parts: a complex factor would spread nan and infinities to the other part.
+        # Multiply by the sparse matrix with ones at (index[i], i). Real and imaginary parts are added separately,
+        # because a complex factor would spread nan and infinities from one part to the other.
         real = out.real.dtype
         n, m, width = len(out), len(index), out.shape[1] * (out.itemsize // real.itemsize)
         ends, places = np.arange(m + 1, dtype=np.int64), index.astype(np.int64, copy=False)
@@ -65,7 +71,7 @@ def add_rows_of() -> Callable[[ndarray, ndarray, ndarray], None]:
 
 
 def add_rows_at(out: ndarray, index: ndarray, rows: ndarray) -> None:
-    """The same loop with NumPy's ``ufunc.at``, which takes ten times as long."""
+    """Run the same loop with NumPy's ``ufunc.at``, which takes ten times as long."""
     np.add.at(out, index, rows.reshape(len(index), out.shape[1]))
 
 
@@ -73,7 +79,10 @@ def add_rows_at(out: ndarray, index: ndarray, rows: ndarray) -> None:
 
 
 def seed_engine(engine: np.random.MT19937, seed: int) -> None:
-    """Seed a Mersenne Twister as torch does: MT19937's constructor hashes its seed, `np.random.RandomState` does not."""
+    """Seed a Mersenne Twister as torch does.
+
+    MT19937's constructor hashes its seed; torch and `np.random.RandomState` do not.
+    """
     seed_plainly = getattr(engine, "_legacy_seeding", None)
     if seed_plainly is None:
         state: Any = np.random.RandomState(seed).get_state(legacy=False)
@@ -83,7 +92,7 @@ def seed_engine(engine: np.random.MT19937, seed: int) -> None:
 
 
 def sobol_directions(dimension: int, bits: int) -> ndarray:
-    """Joe and Kuo's direction numbers from SciPy; no public call returns the last of them."""
+    """Return Joe and Kuo's direction numbers from SciPy. No public function returns the last of them."""
     import scipy
     from scipy.stats.qmc import Sobol
 

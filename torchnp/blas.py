@@ -1,4 +1,4 @@
-"""Keep BLAS's threads, which NumPy's matrix products use, and torchnp's own threads from running at the same time."""
+"""Prevent BLAS's threads, which NumPy's matrix products use, from running at the same time as torchnp's own threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Part = TypeVar("Part")
 
 
 class _Limit:
-    """A process-wide limit on BLAS threads: the first caller to enter sets it, the last to leave restores it."""
+    """A process-wide limit on BLAS threads.
+
+    The first caller that enters sets it, the last one that leaves restores it.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -29,7 +32,7 @@ class _Limit:
     def enter(self) -> None:
         with self.lock:
             if not self.inside:
-                if self.modules != len(sys.modules):  # a new module may have loaded its own BLAS, as SciPy's do
+                if self.modules != len(sys.modules):  # a new module may have loaded another BLAS, as SciPy's modules do
                     self.modules = len(sys.modules)
                     self.libraries = ThreadpoolController().select(user_api="blas").lib_controllers
                 self.before = [library.num_threads for library in self.libraries]
@@ -39,13 +42,13 @@ class _Limit:
 
     def leave(self) -> None:
         with self.lock:
-            self.inside = max(self.inside - 1, 0)  # already 0 in a child forked inside the limit
+            self.inside = max(self.inside - 1, 0)  # already 0 in a child process that was forked inside the limit
             if not self.inside:
                 for library, number in zip(self.libraries, self.before):
                     library.set_num_threads(number)
 
     def forget(self) -> None:
-        """Reset after a fork: none of the threads inside exist in the child."""
+        """Reset after a fork, because the other threads inside the limit do not exist in the child."""
         self.lock = threading.Lock()
         if self.inside:
             self.inside = 1
@@ -59,7 +62,10 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit matrix products to one thread, process-wide; on exit, any change made meanwhile is overwritten."""
+    """Limit matrix products to one thread in the whole process.
+
+    Changes that others make meanwhile are overwritten on exit.
+    """
     _limit.enter()
     try:
         yield
@@ -68,11 +74,11 @@ def one_thread() -> Iterator[None]:
 
 
 def limit_blas_if_threaded() -> AbstractContextManager[None]:
-    """`one_thread` if torchnp uses several threads: idle BLAS threads spin for some 30 ms and would delay torchnp's."""
+    """Return `one_thread` if torchnp uses several threads, else a context that does nothing."""
     return one_thread() if get_num_threads() > 1 else nullcontext()
 
 
 def share_products(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
-    """`threads.share` for parts with matrix products, each of which stays on its part's thread."""
-    with limit_blas_if_threaded():  # even for a single part
+    """Run `threads.share` for parts with matrix products; each product uses only its part's thread."""
+    with limit_blas_if_threaded():  # also for a single part
         share(work, parts)

@@ -1,4 +1,4 @@
-"""The ``torchnp`` command."""
+"""The ``torchnp`` command line."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from torchnp.core.target import ENVIRONMENT, VERSIONS, known
 from torchnp.rpc.server.config.options import add_options
 from torchnp.rpc.server.owner_commands import add_owner_commands
 
-# Commands load the table and other large modules themselves, where interrupts are handled.
+# Commands import the table and other large modules themselves, inside the handling of interrupts.
 
 
 class UsageError(Exception):
-    """An error that the user can fix; printed without a traceback."""
+    """Raised for an error that the user can fix; it is printed without a traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,27 +48,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the pipe's reader has left: write nothing more, also not at exit
+    except BrokenPipeError:  # the reader of the pipe has closed it: write nothing more, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return (
             0 if argv[0] in ("ops", "explain", "differences", "changes") else 1
-        )  # the others did not reach their verdict
+        )  # the other commands have not finished their work
 
 
 def _names_last(argv: list[str]) -> list[str]:
-    """Reorder the command: options first, so that ``-x`` is read as a name to explain."""
+    """Move the options to the front, so that ``-x`` is read as a name to explain."""
     options = [a for a in argv[1:] if a in ("-h", "--help", "--json")]
     names = [a for a in argv[1:] if a not in (*options, "--")]
     return [argv[0], *options, *(["--", *names] if names else [])]
 
 
 def _versions() -> str:
-    """The versions that a bug report must name."""
+    """Return the versions that a bug report needs."""
     return f"torchnp {torchnp.__version__} (NumPy {np.__version__}, Python {platform.python_version()})"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The argument parser, with every subcommand."""
+    """Return the argument parser with every subcommand."""
     top = argparse.ArgumentParser(
         prog="torchnp", description="What every PyTorch operator does, in NumPy.", allow_abbrev=False
     )
@@ -119,7 +119,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--epsilon", type=float, default=3.0, help="the budget of --private (default: %(default)s)")
     sub.add_argument("--delta", type=float, default=1e-5, help="at which it holds (default: %(default)s)")
     sub.add_argument("--steps", type=int, default=40, help="steps it is spread over (default: %(default)s)")
-    # The harness, which imports torch, parses this command's options: see `conform`.
+    # The harness parses the options of this command, because it imports torch: see `conform`.
     command("conform", lambda args: None, "Judge a backend, ours or yours: is each operator what torch says it is?")
     return top
 
@@ -128,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_ops(sub: argparse.ArgumentParser) -> None:
-    """The options of ``torchnp ops``."""
+    """Add the options of ``torchnp ops``."""
     sub.add_argument("pattern", nargs="?", default="*", help="name or glob: add, 'aten::var*', '*pool2d*'")
     sub.add_argument("--status", metavar="NAME", help="only this status: kernel, derived, composite, excluded, absent")
     sub.add_argument("--family", metavar="NAME", help="only this kernel family: reduce, conv, ...")
@@ -139,7 +139,7 @@ def add_ops(sub: argparse.ArgumentParser) -> None:
 
 
 def add_explain(sub: argparse.ArgumentParser) -> None:
-    """The options of ``torchnp explain``."""
+    """Add the options of ``torchnp explain``."""
     sub.add_argument(
         "name",
         nargs="+",
@@ -151,41 +151,41 @@ def add_explain(sub: argparse.ArgumentParser) -> None:
 
 
 def add_differences(sub: argparse.ArgumentParser) -> None:
-    """The options of ``torchnp differences``."""
+    """Add the options of ``torchnp differences``."""
     sub.add_argument("pattern", nargs="?", default="*", help="id or glob: correction, '*-promotion' (default: all)")
     sub.add_argument("--json", action="store_true", help="a JSON list, with expressions, values, advice and operators")
 
 
 def add_changes(sub: argparse.ArgumentParser) -> None:
-    """The options of ``torchnp changes``."""
+    """Add the options of ``torchnp changes``."""
     text = "two versions (by default the two newest), and the name or glob of operators: 2.13 2.14 'sub*'"
     sub.add_argument("words", nargs="*", metavar="WORD", help=text)
     sub.add_argument("--json", action="store_true", help="as JSON")
 
 
 def changes(args: argparse.Namespace) -> int:
-    """``torchnp changes``: changes between versions of torch, by category."""
+    """Run ``torchnp changes``: print the changes between versions of torch, by category."""
     from torchnp.lookup import changes_command
 
     return _found(changes_command.show_changes, args)
 
 
 def differences(args: argparse.Namespace) -> int:
-    """``torchnp differences``: one line per difference, or JSON."""
+    """Run ``torchnp differences``: print one line per difference, or JSON."""
     from torchnp.lookup import explain_command
 
     return _found(explain_command.differences, args)
 
 
 def ops(args: argparse.Namespace) -> int:
-    """``torchnp ops``: a table of overloads, bare names, or JSON."""
+    """Run ``torchnp ops``: print a table of overloads, bare names, or JSON."""
     from torchnp.lookup import explain_command
 
     return _found(explain_command.ops, args)
 
 
 def explain(args: argparse.Namespace) -> int:
-    """``torchnp explain``: explain a name as users write it."""
+    """Run ``torchnp explain``: explain a name as users write it."""
     from torchnp.lookup import explain_command
 
     return _found(explain_command.explain, args)
@@ -204,7 +204,7 @@ def _found(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -
 
 
 def add_run(sub: argparse.ArgumentParser) -> None:
-    """The options of ``torchnp run``."""
+    """Add the options of ``torchnp run``."""
     _add_program(sub)
     sub.add_argument(
         "--input",
@@ -218,7 +218,7 @@ def add_run(sub: argparse.ArgumentParser) -> None:
 
 
 def add_requires(sub: argparse.ArgumentParser) -> None:
-    """The options of ``torchnp requires``."""
+    """Add the options of ``torchnp requires``."""
     _add_program(sub)
     sub.add_argument("--json", action="store_true", help="as JSON")
     sub.add_argument(
@@ -234,14 +234,14 @@ def _add_program(sub: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """``torchnp run``: see `torchnp.runtime.commands`."""
+    """Run ``torchnp run``: see `torchnp.runtime.commands`."""
     from torchnp.runtime.commands import run_program
 
     return _of_program(run_program, args)
 
 
 def requires(args: argparse.Namespace) -> int:
-    """``torchnp requires``: see `torchnp.runtime.commands`."""
+    """Run ``torchnp requires``: see `torchnp.runtime.commands`."""
     from torchnp.runtime.commands import list_requirements
 
     return _of_program(list_requirements, args)
@@ -254,7 +254,8 @@ def _of_program(act: Callable[[argparse.Namespace], int], args: argparse.Namespa
         raise
     except OSError as error:
         raise UsageError(f"{error.filename or args.program}: {error.strerror or error}") from error
-    except (ValueError, RuntimeError, IndexError, TypeError) as error:  # from the file, the arrays or a kernel
+    except (ValueError, RuntimeError, IndexError, TypeError) as error:
+        # An error in the file or the arrays, or of a kernel.
         raise UsageError(str(error)) from error
 
 
@@ -262,13 +263,13 @@ def _of_program(act: Callable[[argparse.Namespace], int], args: argparse.Namespa
 
 
 def serve(args: argparse.Namespace) -> int:
-    """``torchnp serve``: run the server until interrupted."""
+    """Run ``torchnp serve``: serve until interrupted."""
     _need("rpc", "msgspec")
     from torchnp.rpc.exceptions import LedgerError
     from torchnp.rpc.server.serve_arguments import serve_with
 
     if args.target:
-        os.environ[ENVIRONMENT] = torchnp.target(args.target)  # for the processes of sessions, too
+        os.environ[ENVIRONMENT] = torchnp.target(args.target)  # the processes of sessions read it
     try:
         serve_with(args)
     except OSError as error:
@@ -279,7 +280,7 @@ def serve(args: argparse.Namespace) -> int:
 
 
 def owner(args: argparse.Namespace) -> int:
-    """``torchnp owner``: see `torchnp.rpc.server.owner_commands`."""
+    """Run ``torchnp owner``: see `torchnp.rpc.server.owner_commands`."""
     from torchnp.rpc.exceptions import LedgerError
     from torchnp.rpc.server.owner_commands import run
 
@@ -290,7 +291,7 @@ def owner(args: argparse.Namespace) -> int:
 
 
 def demo(args: argparse.Namespace) -> int:
-    """``torchnp demo``: see `torchnp.demo`."""
+    """Run ``torchnp demo``: see `torchnp.demo` and `torchnp.demo_private`."""
     _need("demo", "torch", "msgspec", "rich", "sklearn")
     if args.epochs < 1 or args.batch_size < 1:
         raise UsageError("--epochs and --batch-size must be at least 1")
@@ -308,7 +309,7 @@ def demo(args: argparse.Namespace) -> int:
 
 
 def conform(argv: list[str]) -> int:
-    """``torchnp conform``: the conformance harness, with all its options."""
+    """Run ``torchnp conform``: the conformance harness, with all its options."""
     _need("test", "torch", "rich", "cloudpickle", "expecttest", "pytest")
     from opinfo_tests.__main__ import main as judge
 

@@ -1,4 +1,4 @@
-"""End-to-end demo: one classifier, trained by torch, by the table in process, and by a remote server.
+"""End-to-end demo: one classifier is trained by torch, by the table in process, and by a remote server.
 
 The data are the 1,797 handwritten digits that scikit-learn ships. All three runs use the same seed, batches and dropout
 masks, so their losses can be compared step by step.
@@ -30,15 +30,16 @@ from torchnp.core.registry import FAILURES
 from torchnp.interop import NumpyMode
 from torchnp.rpc.server.config.tokens import new_token
 
-ACCURACY = 0.95  # a plain torch run reaches 0.98 to 0.99 in 8 epochs
+ACCURACY = 0.95  # torch alone reaches 0.98 to 0.99 in 8 epochs
 ENOUGH_EPOCHS = 8
 FIRST_STEPS = 20
-LOSS_DIFFERENCE = 1e-4  # relative; rounding differences grow with every step, so only the first steps are judged
+# Relative difference; rounding differences grow with every step, so only the first steps are judged.
+LOSS_DIFFERENCE = 1e-4
 
 
 @dataclass
 class DemoData:
-    """Images of shape (N, 1, 8, 8), float32 in [0, 1]; int64 labels; one order of the training images per epoch."""
+    """Images of shape (N, 1, 8, 8), float32 in [0, 1]; int64 labels; the order of the training images in each epoch."""
 
     x: torch.Tensor
     y: torch.Tensor
@@ -62,13 +63,13 @@ class TrainingRun:
     trips_per_step: float | None = None
 
     def statuses(self) -> dict[str, int]:
-        """Number of distinct aten overloads run, by status; excludes the optimizers' marks for torch's profiler."""
+        """Return the number of distinct aten overloads that ran, by status, without the optimizers' profiler calls."""
         names = [name for name in self.overloads if name.startswith("aten::")]
         return dict(Counter(map(torchnp.table.status, names)))
 
 
 def load(epochs: int, seed: int) -> DemoData:
-    """Load the digits, with a quarter held out for the test, and the order of every epoch."""
+    """Load the digits, split off a quarter for the test, and draw the order of the images in every epoch."""
     digits = load_digits()
     x = torch.tensor(digits.images, dtype=torch.float32).div_(16).unsqueeze(1)
     y = torch.tensor(digits.target, dtype=torch.int64)
@@ -79,10 +80,10 @@ def load(epochs: int, seed: int) -> DemoData:
 
 
 def build(seed: int) -> nn.Module:
-    """Two convolutions with batch norm and two linear layers with dropout: 98 % test accuracy.
+    """Build two convolutions with batch norm and two linear layers with dropout, which reach 98 % test accuracy.
 
-    The convolutions have no bias: batch norm would cancel it, its gradient would be rounding noise around zero, and
-    Adam would turn that noise into full steps.
+    The convolutions have no bias. Batch norm would cancel it, so its gradient would be rounding noise around zero, and
+    Adam would turn this noise into full steps.
     """
     torch.manual_seed(seed)
     return nn.Sequential(
@@ -101,13 +102,14 @@ def optimizer_of(name: str, model: nn.Module) -> torch.optim.Optimizer:
 def train(
     model: nn.Module, optimizer: torch.optim.Optimizer, data: DemoData, batch_size: int, on_step: Callable[[], None]
 ) -> Iterator[list[torch.Tensor]]:
-    """Train, yielding the losses of each epoch as tensors; all three runs use this code."""
+    """Train, and yield the losses of each epoch as tensors; all three runs use this code."""
     model.train()
     for order in data.orders:
         losses = []
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
-            torch.manual_seed(torch.initial_seed() + 1)  # the first mask after seeding is torch's for handles too
+            # Remote tensors draw torch's own mask only directly after seeding, so seed at each step.
+            torch.manual_seed(torch.initial_seed() + 1)
             loss = F.cross_entropy(model(data.x[chosen]), data.y[chosen])
             optimizer.zero_grad()
             loss.backward()
@@ -119,7 +121,7 @@ def train(
 
 @torch.no_grad()
 def test(model: nn.Module, data: DemoData) -> torch.Tensor:
-    """Test accuracy, a 0-d tensor."""
+    """Return the test accuracy as a 0-d tensor."""
     model.eval()
     return (model(data.test_x).argmax(1) == data.test_y).float().mean()
 
@@ -183,7 +185,7 @@ def run_remote(
 
 
 def publish(handle: Any) -> torch.Tensor:
-    """The value of a handle; this is the only call that waits for the server."""
+    """Return the value of a handle; only this call waits for the server."""
     return handle.publish()
 
 
@@ -208,7 +210,7 @@ def server(*options: str) -> Iterator[tuple[str, str]]:
 
 
 def run(epochs: int = 8, batch_size: int = 64, seed: int = 0, optimizer: str = "adam") -> int:
-    """Run all three and print the table; the exit status is 1 if a run fails or misses a bound."""
+    """Run all three and print the table; return the exit status, 1 if a run fails or misses a bound."""
     console = Console()
     data = load(epochs, seed)
     steps = epochs * -(-len(data.y) // batch_size)
@@ -227,7 +229,7 @@ def run(epochs: int = 8, batch_size: int = 64, seed: int = 0, optimizer: str = "
         for name, job in jobs:
             task = progress.add_task(name, total=steps)
             model = build(seed)
-            torch.manual_seed(seed)  # for the dropout masks
+            torch.manual_seed(seed)  # seeds the dropout masks
             try:
                 found = job(data, model, optimizer, batch_size, lambda: progress.advance(task))
             except (*FAILURES, AssertionError, OSError, rpc.RPCError) as error:
@@ -253,13 +255,13 @@ def bounds(trained: bool) -> str:
 
 
 def difference(run: TrainingRun, reference: TrainingRun, steps: int | None = None) -> float:
-    """Largest relative difference of the per-step losses."""
+    """Return the largest relative difference between the losses of two runs, step by step."""
     pairs = zip(run.losses[:steps], reference.losses[:steps], strict=True)
     return max(abs(a - b) / abs(b) for a, b in pairs)
 
 
 def misses(runs: list[TrainingRun], trained: bool = True) -> list[str]:
-    """Describe the missed bounds; accuracy is judged only if ``trained`` (enough epochs)."""
+    """Describe the bounds that were missed. Accuracy is judged only if ``trained``, that is, after enough epochs."""
     found = []
     for run in runs:
         if trained and run.accuracy < ACCURACY:
@@ -275,7 +277,7 @@ def misses(runs: list[TrainingRun], trained: bool = True) -> list[str]:
 
 
 def table_of(runs: list[TrainingRun]) -> Table:
-    """The runs side by side."""
+    """Return a table with a column for each run."""
     grid = Table(box=None, header_style="bold")
     grid.add_column("", overflow="fold")
     for run in runs:

@@ -1,7 +1,8 @@
-"""Private training on data that never leaves its owner: the server clips, sums and noises per-sample gradients.
+"""Private training on data that never leaves the owner's server, which clips, sums and noises per-sample gradients.
 
 The owner's process holds the training digits and a ledger with a privacy budget. The client has the model and the test
-digits. In each step it sends the weights, lets the server compute every image's gradient, and gets their noised mean.
+digits. In each step, it sends the weights, the server computes every image's gradient, and the client gets their noised
+mean.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from torchnp.demo import DemoData, load, server
 from torchnp.rpc.server.privacy import accountant
 from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
 
-CLIENT = "client"  # the client that holds the server's only token
+CLIENT = "client"  # name of the client; the server's only token belongs to it
 DATASET = "digits"
 CLIP = 1.0
 RATE, MOMENTUM = 2.0, 0.5
-OPEN_RATE = 0.4  # learning rate for unclipped gradients, which are several times longer
-EVERY = 5  # steps between two lines of the table
-ACCURACY = 0.85  # at epsilon 3 runs reach 0.91 to 0.93
+OPEN_RATE = 0.4  # learning rate for unclipped gradients, which are several times as long
+EVERY = 5  # steps from one line of the table to the next
+ACCURACY = 0.85  # runs at epsilon 3 reach 0.91 to 0.93
 ENOUGH_EPSILON = 3.0
 
 
 @dataclass
 class Curve:
-    """One run's results: step, epsilon spent and test accuracy, from before the first step to after the last."""
+    """Results of one run: steps, epsilon spent and test accuracy, from before the first step to after the last."""
 
     steps: list[int] = field(default_factory=list)
     epsilons: list[float] = field(default_factory=list)
@@ -47,13 +48,13 @@ class Curve:
 
 
 def build(seed: int) -> nn.Module:
-    """Build the model from images to ten scores, with 2,410 parameters."""
+    """Build the model, which maps images to ten scores and has 2,410 parameters."""
     torch.manual_seed(seed)
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10))
 
 
 class Descent:
-    """Gradient descent with momentum on plain weights, from one flat gradient."""
+    """Gradient descent with momentum; the weights are ordinary tensors, and the gradient is one flat vector."""
 
     def __init__(self, model: nn.Module, rate: float) -> None:
         self.model, self.rate = model, rate
@@ -73,7 +74,7 @@ class Descent:
 
 
 def per_sample_gradients(model: nn.Module, weights: dict, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Each image's gradient as a row, shape (images, parameters); works on handles and tensors."""
+    """Return each image's gradient as a row, shape (images, parameters); accepts handles and tensors."""
 
     def loss(weights: dict, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(functional_call(model, weights, (image[None],)), label[None])
@@ -127,12 +128,12 @@ def _note(curve: Curve, step: int, epsilon: float, accuracy: float) -> None:
 
 
 def noise_for(steps: int, images: int, epsilon: float, delta: float) -> float:
-    """The mean gradient's noise at which a budget covers the given number of steps."""
+    """Return the noise of the mean gradient with which a budget lasts for the given number of steps."""
     return accountant.sigma_of(accountant.rho_of(epsilon, delta) / steps, 2 * CLIP) / images
 
 
 def run(epsilon: float, delta: float, steps: int, seed: int) -> int:
-    """Train both ways and print the table; the exit status is 1 on an error or a missed bound."""
+    """Train both ways and print the table; return the exit status, 1 on an error or a missed bound."""
     console = Console()
     data = load(0, seed)
     images = len(data.y)
@@ -166,7 +167,7 @@ def run(epsilon: float, delta: float, steps: int, seed: int) -> int:
 
 
 def _owner(directory: Path, data: DemoData, epsilon: float, delta: float) -> tuple[Ledger, list[str]]:
-    """Do the owner's setup: data files and budgets; return the ledger and the options of ``torchnp serve``."""
+    """Prepare the owner's data files and budgets; return the ledger and the options of ``torchnp serve``."""
     options = []
     for name, tensor in ((f"{DATASET}.x", data.x), (f"{DATASET}.y", data.y)):
         np.save(directory / f"{name}.npy", tensor.numpy())
@@ -178,7 +179,7 @@ def _owner(directory: Path, data: DemoData, epsilon: float, delta: float) -> tup
 
 
 def table_of(private: Curve, openly: Curve) -> Table:
-    """A table of epsilon and accuracy by step."""
+    """Return a table of epsilon and accuracy by step."""
     grid = Table(box=None, header_style="bold")
     for name in ("step", "epsilon spent", "accuracy", "without privacy"):
         grid.add_column(name, justify="right")
@@ -188,7 +189,7 @@ def table_of(private: Curve, openly: Curve) -> Table:
 
 
 def misses(private: Curve, epsilon: float, spent: float) -> list[str]:
-    """Describe the missed bounds."""
+    """Describe the bounds that were missed."""
     found = []
     if not spent <= epsilon or math.isclose(spent, 0):
         found.append(f"epsilon {spent:g} was spent of {epsilon:g}")

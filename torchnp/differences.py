@@ -1,8 +1,8 @@
-"""The `Difference` class for differences between NumPy and torch, and `run`; the rows are in `torchnp.difference_catalogue`.
+"""The class `Difference` and the function `run`; the rows are in `torchnp.difference_catalogue`.
 
-A `Difference` holds one expression each for torch, NumPy and this package's kernel, and the recorded values of the
-first two. `run` evaluates the expressions again; the tests check that both values still hold, that they differ, and
-that the kernel's value is torch's.
+A `Difference` has an expression for torch, one for NumPy and one for this package's kernel, and the recorded values of
+the first two. `run` evaluates the expressions again. The tests check that both values are still right, that they
+differ, and that the kernel's value is torch's.
 
 Expressions can use ``torch``, ``np``, ``scipy``, ``ml_dtypes``, ``torchnp``, ``aten`` and ``table``.
 """
@@ -33,15 +33,16 @@ class Difference:
     title : str
         torch's behaviour in one line.
     torch, numpy, kernel : str
-        Python expressions of the same intent.
+        Python expressions for the same computation.
     torch_value, numpy_value : str
-        The values of the first two, as `show` prints them.
+        The values of ``torch`` and ``numpy``, as `show` prints them.
     why : str
-        Advice for moving code from one to the other.
+        Advice for moving code from one library to the other.
     in_numpy, in_torch : str
-        NumPy expression with torch's value, and torch expression with NumPy's; ``""`` if there is no short one.
+        A NumPy expression with torch's value, and a torch expression with NumPy's; ``""`` if there is no short one.
     array_api : str
-        The array API standard's spelling of the operation; ``""`` if it has none. ``xp`` is the namespace.
+        The array API standard's expression for the computation, in which ``xp`` is the namespace; ``""`` if there is
+        none.
     where : str
         The library versions that differ, as in ``"numpy<2.5"``; other versions give torch's value. ``""`` means all.
     """
@@ -69,7 +70,7 @@ class Difference:
         )
 
     def holds(self) -> bool:
-        """Whether the installed library version is one that differs."""
+        """Return whether the installed version of the library is one that differs."""
         if not self.where:
             return True
         library, since, version = re.split("(>=|<)", self.where)
@@ -78,7 +79,7 @@ class Difference:
 
 
 def show(value: Any) -> str:
-    """A result as text, in one format for tensors and arrays: ``float32[2] [1, 2.5]``."""
+    """Return a result as text, in one format for tensors and arrays: ``float32[2] [1, 2.5]``."""
     if isinstance(value, Exception):
         words = str(value).partition("\n")[0]
         return f"{_public(type(value))}: {words}"
@@ -97,7 +98,7 @@ def show(value: Any) -> str:
 
 
 def _public(cls: type) -> str:
-    # ufunc type errors and AxisError are private subclasses of public ones
+    # TypeErrors of ufuncs and AxisError are private subclasses of public classes
     return next((c.__name__ for c in cls.__mro__ if c.__module__ == "builtins"), cls.__name__)
 
 
@@ -110,7 +111,7 @@ def _numbers(values: Any, digits: int) -> str:
 
 
 def evaluate(expression: str, **names: Any) -> str:
-    """Evaluate an expression and `show` its value; an exception counts as a value."""
+    """Evaluate an expression and return its value as `show` prints it; an exception counts as a value."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -119,16 +120,19 @@ def evaluate(expression: str, **names: Any) -> str:
             return show(error)
 
 
-# Words that mark an error message about dtypes, in any of torch's wordings.
+# Words by which an error message about dtypes is recognized, in any of torch's wordings.
 _OF_DTYPES = re.compile(
     r"(?i)d?types?\b|not implemented for|floating|complex|bool|integ|\b(long|float|double|half|byte)\b"
 )
-# In these differences NumPy refuses some calls and computes others: an axis of a 0-d array, a number out of range.
+# Differences in which NumPy refuses some calls and computes others: an axis of a 0-d array, a number out of range.
 _NUMPY_VARIES = ("zero-dim-axis", "number-wraps", "fill-overflow")
 
 
 def shows(difference: Difference, torch_value: str, numpy_value: str) -> bool:
-    """Whether two values differ in a difference's manner: they raise where its own do, for the same kind of reason."""
+    """Return whether two values show this difference.
+
+    Each side must raise if it does in the catalogue, and for a similar reason.
+    """
     refused = ["Error:" in v for v in (torch_value, numpy_value)]
     own = ["Error:" in v for v in (difference.torch_value, difference.numpy_value)]
     if refused[0] != own[0] or (refused[1] != own[1] and difference.id not in _NUMPY_VARIES):
@@ -137,13 +141,16 @@ def shows(difference: Difference, torch_value: str, numpy_value: str) -> bool:
     of_shapes_too = difference.id == "prims-no-promotion"
     if own[0] and _OF_DTYPES.search(words[0]) and not _OF_DTYPES.search(words[1]) and not of_shapes_too:
         return False
-    # A one-array tuple beside that array only shows how results are packed.
+    # If one value is an array and the other a tuple of that array, only the packing of results differs.
     packed = re.fullmatch(r"\((.*)\)", torch_value)
     return not (packed and packed[1] == numpy_value and difference.torch_value[:1] != "(")
 
 
 def run(difference: Difference, which: Iterable[str] = ("torch", "numpy", "kernel")) -> dict[str, str]:
-    """Evaluate a difference's expressions, by field name; needs torch only if ``which`` includes torch expressions."""
+    """Evaluate a difference's expressions, by field name.
+
+    torch is needed only if ``which`` includes torch expressions.
+    """
     import torchnp
 
     names: dict[str, Any] = {"np": np, "aten": torchnp.aten, "table": torchnp.table, "torchnp": torchnp}
@@ -154,7 +161,7 @@ def run(difference: Difference, which: Iterable[str] = ("torch", "numpy", "kerne
     with contextlib.suppress(ImportError):
         import scipy
 
-        names["scipy"] = scipy  # submodules load when an expression names them
+        names["scipy"] = scipy  # submodules are loaded when an expression names them
     if {"torch", "in_torch"} & {*which}:
         import torch
 

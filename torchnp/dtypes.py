@@ -1,10 +1,10 @@
 """torch's dtypes, type promotion and conversions, without torch.
 
 A dtype here is a ``np.dtype``: NumPy's own where it has one, else ml_dtypes' (``bfloat16``, ``float8_*``,
-``complex32``, ``bcomplex32``). Promotion is torch's: four categories (bool, integer, float, complex) and three tiers of operands
-(tensors with dimensions, 0-d tensors, Python numbers); an operand of a weaker tier only counts when its category
-is higher. Source: ``torch.promote_types`` and ``torch.result_type`` of torch 2.13, which the tests compare with
-exhaustively.
+``complex32``, ``bcomplex32``). Promotion is torch's: four categories (bool, integer, float, complex) and three tiers of
+operands (tensors with dimensions, 0-d tensors, Python numbers); an operand of a weaker tier counts only if its category
+is higher. The rules are those of ``torch.promote_types`` and ``torch.result_type`` in torch 2.13; the tests compare all
+cases.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ int8, int16, int32, int64 = (np.dtype(t) for t in (np.int8, np.int16, np.int32, 
 float16, float32, float64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 complex32 = np.dtype(ml_dtypes.complex32)
-bcomplex32 = np.dtype(ml_dtypes.bcomplex32)  # of two bfloat16; since torch 2.14
+bcomplex32 = np.dtype(ml_dtypes.bcomplex32)  # two bfloat16 numbers; since torch 2.14
 complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
 float8_e4m3fn = np.dtype(ml_dtypes.float8_e4m3fn)
 float8_e4m3fnuz = np.dtype(ml_dtypes.float8_e4m3fnuz)
@@ -45,7 +45,7 @@ FLOAT8S = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_
 COMPLEXES = (complex32, complex64, complex128)
 HALF_COMPLEXES = (complex32, bcomplex32)
 ALL = (bool_, *INTS, *BARE_UNSIGNED, *FLOATS, *COMPLEXES, *FLOAT8S)
-"""All dtypes that kernels compute with. bcomplex32, which torch only stores and converts, is not among them."""
+"""All dtypes with which kernels compute. bcomplex32, which torch only stores and converts, is not among them."""
 STORED = (*ALL, bcomplex32)
 
 _SCALAR_NAMES = {
@@ -56,7 +56,7 @@ _SCALAR_NAMES = {
     float8_e4m3fn: "Float8_e4m3fn", float8_e4m3fnuz: "Float8_e4m3fnuz", float8_e5m2: "Float8_e5m2",
     float8_e5m2fnuz: "Float8_e5m2fnuz", float8_e8m0fnu: "Float8_e8m0fnu",
 }  # fmt: skip
-# C++ names of integers in messages, in three spellings: the compiler's, the demangled one, and the source's.
+# C++ names of integers in error messages, in three spellings: the compiler's, the demangled one, and the source code's.
 _C_INTEGERS = {
     "long int": {
         uint8: "unsigned char", int8: "signed char", int16: "short int", int32: "int", int64: "long int",
@@ -100,19 +100,19 @@ def as_dtype(dtype: Any) -> np.dtype:
 
 
 def dtype_name(dtype: np.dtype) -> str:
-    """torch's name of a dtype: ``"float32"``, ``"bfloat16"``, ``"bool"``."""
+    """Return torch's name of a dtype: ``"float32"``, ``"bfloat16"``, ``"bool"``."""
     return str(dtype)
 
 
 def scalar_name(dtype: np.dtype) -> str:
-    """torch's C++ name of a dtype, as its error messages print it: ``"Long"``, ``"BFloat16"``."""
+    """Return torch's C++ name of a dtype, as its error messages print it: ``"Long"``, ``"BFloat16"``."""
     return _SCALAR_NAMES.get(dtype) or str(dtype)
 
 
 def c_name(dtype: np.dtype, integers: str = "long int") -> str:
-    """A dtype's C++ type as some messages spell it: ``"long int"``, ``"c10::BFloat16"``.
+    """Return a dtype's C++ type as some error messages spell it: ``"long int"``, ``"c10::BFloat16"``.
 
-    ``integers`` selects the spelling by that of int64: ``"long int"``, ``"long"`` or ``"int64_t"``.
+    ``integers`` is the spelling of int64 in that message: ``"long int"``, ``"long"`` or ``"int64_t"``.
     """
     return _C_NAMES.get(dtype) or _C_INTEGERS[integers].get(dtype) or f"c10::{scalar_name(dtype)}"
 
@@ -121,7 +121,7 @@ def c_name(dtype: np.dtype, integers: str = "long int") -> str:
 
 
 def category(dtype: np.dtype) -> int:
-    """0 bool, 1 integer, 2 float, 3 complex."""
+    """Return the category: 0 for bool, 1 for integers, 2 for floats, 3 for complex numbers."""
     return _CATEGORY[dtype]
 
 
@@ -130,7 +130,7 @@ def is_bool(dtype: np.dtype) -> bool:
 
 
 def is_integral(dtype: np.dtype) -> bool:
-    """Integers; bool is not one."""
+    """Return whether a dtype is an integer dtype; bool is not one."""
     return _CATEGORY[dtype] == 1
 
 
@@ -151,12 +151,12 @@ def is_signed(dtype: np.dtype) -> bool:
 
 
 def is_half(dtype: np.dtype) -> bool:
-    """float16 or bfloat16."""
+    """Return whether a dtype is float16 or bfloat16."""
     return dtype in (float16, bfloat16)
 
 
 def has_infinity(dtype: np.dtype) -> bool:
-    """Whether a floating dtype has infinities; of the float8s, only float8_e5m2 does."""
+    """Return whether a floating dtype has infinities; of the float8s, only float8_e5m2 has."""
     return dtype not in FLOAT8S or dtype == float8_e5m2
 
 
@@ -170,12 +170,12 @@ _default = float32
 
 
 def get_default_dtype() -> np.dtype:
-    """The dtype of Python floats, and of float functions of integers, as `torch.get_default_dtype`.
+    """Return the dtype of Python floats, and of float functions of integers, as `torch.get_default_dtype`.
 
     Returns
     -------
     numpy.dtype
-        float32 until `set_default_dtype` sets another.
+        float32, until `set_default_dtype` sets another dtype.
     """
     return _default
 
@@ -204,7 +204,7 @@ def set_default_dtype(dtype: Any) -> None:
 
 @contextlib.contextmanager
 def default_dtype(dtype: Any) -> Iterator[None]:
-    """`set_default_dtype` for the length of a block."""
+    """Set the default dtype inside a ``with`` block, as `set_default_dtype` does."""
     before = _default
     if before != dtype:
         set_default_dtype(dtype)
@@ -216,17 +216,17 @@ def default_dtype(dtype: Any) -> Iterator[None]:
 
 
 def opmath(dtype: np.dtype) -> np.dtype:
-    """The dtype in which torch computes: float32 for the half types and float8s, complex64 for complex32."""
+    """Return the dtype in which torch computes: float32 for the half types and float8s, complex64 for complex32."""
     return _OPMATH.get(dtype, dtype)
 
 
 def to_real(dtype: np.dtype) -> np.dtype:
-    """complex64 -> float32 and so on; real dtypes unchanged."""
+    """Return the real dtype of the same precision: complex64 -> float32; real dtypes unchanged."""
     return _TO_REAL.get(dtype, dtype)
 
 
 def to_complex(dtype: np.dtype) -> np.dtype:
-    """float32 -> complex64 and so on; complex dtypes unchanged. bfloat16 -> complex64 before torch 2.14."""
+    """Return the complex dtype of the same precision: float32 -> complex64; complex dtypes unchanged."""
     if dtype == bfloat16 and since("2.14"):
         return bcomplex32
     found = dtype if is_complex(dtype) else _TO_COMPLEX.get(dtype)
@@ -236,7 +236,7 @@ def to_complex(dtype: np.dtype) -> np.dtype:
 
 
 def number_dtype(number: Any) -> np.dtype:
-    """The dtype a Python number has on its own: bool, int64 (uint64 from 2**63 on), the default float or its complex."""
+    """Return the dtype of a Python number: bool, int64 (uint64 from 2**63 on), the default float or its complex."""
     if type(number) is bool or isinstance(number, np.bool_):
         return bool_
     if isinstance(number, int):
@@ -248,25 +248,25 @@ def number_dtype(number: Any) -> np.dtype:
 
 
 def promote_types(a: Any, b: Any) -> np.dtype:
-    """The smallest dtype that torch promotes both to, with equal weight, as in `torch.promote_types`.
+    """Return the smallest dtype to which torch promotes both, as `torch.promote_types`.
 
     Parameters
     ----------
     a, b : dtype, str or torch.dtype
-        ml_dtypes' types, and torch's names such as ``"bfloat16"``, are accepted too.
+        Two dtypes, in any order. ml_dtypes' types, and torch's names such as ``"bfloat16"``, are accepted too.
 
     Returns
     -------
     numpy.dtype
-        The dtype by torch's table; NumPy's differs, as for int64 with float32, which gives float32 here.
+        The dtype by torch's rules. NumPy's differ: int64 with float32 gives float32 here.
 
     Raises
     ------
     TypeError
-        One of them is not a torch dtype.
+        One of the arguments is not a torch dtype.
     RuntimeError
-        For the pairs that torch does not promote: float8 with anything else, and uint16/32/64 with
-        other integers, bool or complex.
+        torch does not promote the pair: float8 with anything else, or uint16/32/64 with other integers, bool or
+        complex.
     """
     a, b = as_dtype(a), as_dtype(b)
     if a == b:
@@ -306,31 +306,31 @@ del _a, _b
 
 
 def _demote(stronger: np.dtype, weaker: np.dtype) -> np.dtype:
-    """Combine a strong tier's dtype with a weaker tier's, which counts only if its category is higher."""
+    """Return the dtype of a strong tier combined with a weaker tier's, which counts only if its category is higher."""
     if _CATEGORY[weaker] <= _CATEGORY[stronger]:
         return stronger
-    # A number or 0-d tensor of a higher category decides the dtype, except that a complex one keeps
-    # the precision of a floating tensor.
+    # A number or 0-d tensor of a higher category decides the dtype. But a complex one keeps the precision of a floating
+    # tensor.
     if is_complex(weaker):
         return to_complex(stronger) if is_floating(stronger) else weaker
     return promote_types(stronger, weaker)
 
 
 def result_type(*operands: Any) -> np.dtype:
-    """torch's result dtype of arrays (dimensioned or 0-d) and Python numbers, as `torch.result_type`.
+    """Return torch's result dtype of arrays (dimensioned or 0-d) and Python numbers, as `torch.result_type`.
 
-    A Python float, or a 0-d float tensor, beside an integer tensor gives its own dtype (the default dtype for
-    a number); beside a float tensor it does not count.
+    If a Python float, or a 0-d float tensor, is combined with an integer tensor, its dtype is the result (the default
+    dtype for a Python float). Combined with a float tensor, it does not count.
 
     Parameters
     ----------
     *operands : ndarray or number
-        Any number, in any order; only dtypes and the number of dimensions matter.
+        The operands, in any order. Only their dtypes and their numbers of dimensions matter.
 
     Returns
     -------
     numpy.dtype
-        The dtype of the arrays with dimensions, raised only by a 0-d array or number of a higher category.
+        The dtype of the arrays with dimensions. A 0-d array or number changes it only if its category is higher.
 
     Raises
     ------
@@ -357,12 +357,12 @@ def result_type(*operands: Any) -> np.dtype:
 
 
 def can_cast(source: Any, target: Any) -> bool:
-    """Whether torch writes a result of one dtype into an ``out=`` or in-place tensor of another, as `torch.can_cast`.
+    """Return whether torch writes a result of one dtype into a tensor of another, as `torch.can_cast`.
 
     Parameters
     ----------
     source, target : dtype, str or torch.dtype
-        The result's dtype, and the written tensor's.
+        The dtypes of the result and of the tensor to which it is written.
 
     Returns
     -------
@@ -372,7 +372,7 @@ def can_cast(source: Any, target: Any) -> bool:
     Raises
     ------
     TypeError
-        One of them is not a torch dtype.
+        One of the arguments is not a torch dtype.
     """
     source, target = as_dtype(source), as_dtype(target)
     if is_complex(source) and not is_complex(target):
@@ -388,10 +388,10 @@ def can_cast(source: Any, target: Any) -> bool:
 def cast(x: ndarray, dtype: np.dtype) -> ndarray:
     """Convert values as torch does; return ``x`` itself if it already has the dtype.
 
-    Integers wrap; complex to real drops the imaginary part; float64 and integers reach the half types and float8s
-    through float32 (two roundings, as in c10::Half); float8_e4m3fn saturates.
-    A float that does not fit an integer type, or NaN, gives the result of x86's scalar instruction on every processor:
-    `float_to_integer`. torch agrees on x86, except where its vector code converts to uint32 and uint64.
+    Integers wrap. A complex number that becomes real loses its imaginary part. float64 and integers are converted to
+    the half types and float8s through float32 (two roundings, as in c10::Half). float8_e4m3fn saturates. NaN, and
+    floats that do not fit an integer dtype, give the result of x86's scalar instruction on every processor
+    (`float_to_integer`). torch agrees on x86, except where its vector code converts to uint32 and uint64.
     """
     source = x.dtype
     if source is dtype:
@@ -401,7 +401,7 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
     if source == dtype:
         return x
     if dtype == bool_:
-        return np.asarray(x != 0)  # comparing a 0-d array gives a scalar
+        return np.asarray(x != 0)  # comparing a 0-d array returns a NumPy scalar
     if _CATEGORY[source] == 3 and _CATEGORY[dtype] != 3:
         x = x.astype(complex64).real if source in HALF_COMPLEXES else x.real
         return cast(x, dtype)
@@ -422,18 +422,20 @@ def cast(x: ndarray, dtype: np.dtype) -> ndarray:
     return x.astype(dtype, copy=False)
 
 
-# Dtypes whose NaN torch converts to integer 0.
+# Dtypes whose NaN becomes 0 when torch converts it to an integer.
 _NAN_IS_ZERO = (float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu)
-# Floats that NumPy converts as torch does; float64 reaches a half type through float32.
+# Floats that NumPy converts as torch does. float64 to a half type is not among them, because torch converts through
+# float32.
 _PLAINLY = frozenset((a, b) for a in FLOATS for b in FLOATS if a is not b and not (a is float64 and b in HALVES))
 
 
 def _to_float8(x: ndarray, dtype: np.dtype) -> ndarray:
-    if dtype == float8_e4m3fn and since("2.13"):  # before, what is too large was nan
+    if dtype == float8_e4m3fn and since("2.13"):  # before 2.13, values that are too large became nan
         return np.asarray(np.clip(x, -448.0, 448.0).astype(dtype))
-    if dtype == float8_e8m0fnu:  # a bare exponent: the sign is dropped and zero becomes the smallest power
+    # The dtype has only an exponent: the sign is dropped, and zero becomes the smallest power.
+    if dtype == float8_e8m0fnu:
         return np.maximum(np.abs(x), np.float32(2.0**-127)).astype(dtype)
     out = x.astype(dtype)
     if dtype == float8_e5m2:
-        out.view(uint8)[np.isnan(x)] |= 1  # all bits of torch's NaN are set
+        out.view(uint8)[np.isnan(x)] |= 1  # torch's NaN has all bits set
     return out

@@ -1,4 +1,4 @@
-"""Elementwise functions of large arrays, split into parts for all threads."""
+"""Elementwise functions of large arrays, which are split into parts for all threads."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ Function = Callable[..., Any]
 
 
 def by_parts(function: Function, *operands: Any, out: ndarray | None = None) -> Any:
-    """Compute an elementwise ``function(*operands)`` by parts.
+    """Compute an elementwise ``function(*operands)`` part by part.
 
     Parameters
     ----------
     function : callable
-        Takes arrays and numbers, which broadcast. A ufunc writes each part directly into the result; for a function
-        with intermediate arrays, parts pay if these are few, or slow to compute.
+        Takes arrays and numbers, which broadcast. A ufunc writes each part directly into the result. For a function
+        with intermediate arrays, parts are faster only if these arrays are few, or slow to compute.
     *operands : ndarray or number
-        Arrays of the result's shape must be dense, with equal strides; otherwise the function is called once.
+        Operands with the result's shape must be dense and have equal strides; otherwise ``function`` is called once on
+        the whole arrays.
     out : ndarray, optional
-        Where a ufunc writes; it may be one of the operands, but must not otherwise overlap any.
+        The array to which a ufunc writes. It may be one of the operands, but must not overlap an operand otherwise.
 
     Returns
     -------
     ndarray
-        Exactly the function's result (the sign of a nan may differ), laid out like the operands.
+        Exactly the function's result (only the sign of a nan may differ), laid out like the operands.
     """
     arrays = [x for x in operands if isinstance(x, ndarray)]
     try:
         shape = np.broadcast_shapes(*(x.shape for x in arrays))
     except ValueError:
-        shape = None  # the function itself raises the error
+        shape = None  # the function raises the error
     whole = [x for x in (*arrays, out) if x is not None and x.shape == shape]
     strides = whole[0].strides if whole else ()
     order = sorted(range(len(strides)), key=lambda d: (-strides[d], d))
@@ -73,7 +74,7 @@ def _in_order(
     else:
 
         def steps(part: slice) -> None:
-            for strip in within(part, max(PIECE * n // whole.size // 2, 1)):  # intermediates stay in cache
+            for strip in within(part, max(PIECE * n // whole.size // 2, 1)):  # keeps intermediate arrays in cache
                 target[strip] = function(*of(strip))
 
         share(steps, blocks(n, step))
@@ -81,7 +82,10 @@ def _in_order(
 
 
 def _flat(x: Any, shape: Any, order: list[int]) -> Any:
-    """Flatten an array of the result's shape in memory order; make a one-element array 0-d; keep a number."""
+    """Flatten an array of the result's shape in memory order.
+
+    Return a one-element array as 0-d, and a number unchanged.
+    """
     if not isinstance(x, ndarray):
         return x
     return x.transpose(order).reshape(-1) if x.shape == shape else x.reshape(())

@@ -1,8 +1,8 @@
-"""torch's CPU random engine: the same words, the same order, the same cached normals.
+"""torch's CPU random engine: the same random words in the same order, and the same cached normal values.
 
-torch's generator is the Mersenne Twister that NumPy also has, seeded in the legacy way. torch's CPU kernels draw only
-its 32-bit words, and 64-bit words made of two of them, high word first. A `Generator` here consumes them exactly as
-torch does, so that long mixed sequences of operators stay in step with torch's.
+torch's generator is the Mersenne Twister (MT19937) that NumPy also has, seeded as by `np.random.RandomState`. torch's
+CPU kernels draw 32-bit words from it, and 64-bit words that are made of two of them, high word first. A `Generator`
+here consumes them exactly as torch does, so that long mixed sequences of operators stay in step with torch's.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ __all__ = [
 ]
 
 DEFAULT_SEED = 67280421310721  # c10's default_rng_seed_val
-TILE: Threshold = 1 << 15  # values per pass: the intermediates stay in cache
+TILE: Threshold = 1 << 15  # values per pass, so that intermediate arrays stay in cache
 
 _LOW_24, _TO_UNIT_24 = np.uint32(0xFFFFFF), np.float32(2.0**-24)
-_HIGH_21, _WORD, _TO_UNIT_53 = np.uint64(0x1FFFFF), np.uint64(32), np.float64(2.0**-53)  # 21 bits of the first word
+# 21 bits of the first word are used.
+_HIGH_21, _WORD, _TO_UNIT_53 = np.uint64(0x1FFFFF), np.uint64(32), np.float64(2.0**-53)
 
-# CPUGeneratorImplState, the struct behind torch.get_rng_state()
+# CPUGeneratorImplState, the C++ struct that torch.get_rng_state() returns
 _LEGACY_STATE = np.dtype(
     [
         ("seed", np.uint64),
@@ -62,8 +63,8 @@ class Generator:
     Parameters
     ----------
     seed : int, optional
-        Any integer from -2**63 to 2**64 - 1; the engine uses its low 32 bits. The default is torch's for a new
-        generator.
+        Any integer from -2**63 to 2**64 - 1; the engine uses its low 32 bits. The default is that of a new
+        torch.Generator.
     device : str, optional
         Only ``"cpu"``.
 
@@ -89,7 +90,7 @@ class Generator:
     # seeding and state -------------------------------------------------------------------------------------------
 
     def manual_seed(self, seed: int) -> Generator:
-        """Restart the stream from `seed` and return the generator."""
+        """Restart the random numbers from `seed` and return the generator."""
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         seed = int(seed)
@@ -104,25 +105,25 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Restart the stream from an operating system seed and return that seed."""
+        """Restart the random numbers from a seed of the operating system and return that seed."""
         value = int.from_bytes(os.urandom(8), "little") & (2**53 - 1)
         self.manual_seed(value)
         return value
 
     def initial_seed(self) -> int:
-        """The seed that the stream started from."""
+        """Return the seed with which the random numbers started."""
         return self._seed
 
     def get_offset(self) -> int:
-        """Only other devices' generators have an offset."""
+        """Raise RuntimeError: only generators of other devices have an offset."""
         raise RuntimeError("CPU Generator does not use offset")
 
     def set_offset(self, offset: int) -> Generator:
-        """Only other devices' generators have an offset."""
+        """Raise RuntimeError: only generators of other devices have an offset."""
         raise RuntimeError("CPU Generator does not use offset")
 
     def get_state(self) -> np.ndarray:
-        """The state as torch writes it: a uint8 array of 5056 bytes that ``torch.Generator.set_state`` accepts."""
+        """Return the state as torch stores it: a uint8 array of 5056 bytes, which ``torch.Generator`` accepts."""
         state = np.zeros((), STATE)
         with self._lock:
             self._bits()
@@ -139,7 +140,7 @@ class Generator:
         return state.reshape(1).view(np.uint8)
 
     def set_state(self, new_state: np.ndarray) -> Generator:
-        """Continue from a state that `get_state`, here or in torch, returned."""
+        """Continue from a state that `get_state` returned, here or in torch."""
         if not isinstance(new_state, np.ndarray):
             raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
         if new_state.dtype != np.uint8:
@@ -167,7 +168,7 @@ class Generator:
         return self
 
     def clone_state(self) -> Generator:
-        """A new generator that continues from the same point."""
+        """Return a new generator that continues from the same state."""
         return Generator().set_state(self.get_state())
 
     def __deepcopy__(self, memo: object) -> Generator:
@@ -189,38 +190,38 @@ class Generator:
         return self._engine
 
     def _start(self) -> np.random.MT19937:
-        if self._engine is None:  # numpy.random is imported on the first draw
+        if self._engine is None:  # import numpy.random only at the first draw
             self._engine = np.random.MT19937(0)
             self._integers = np.random.Generator(self._engine).integers
-            # direct access to the engine's words and position: its `state` property takes 30 us each way
+            # access the engine's words and position directly, because its `state` property takes 30 us each way
             words = (ctypes.c_uint32 * 625).from_address(self._engine.ctypes.state_address)
             self._memory = np.frombuffer(memoryview(words), np.uint32)
         return self._engine
 
     def random32(self, n: int) -> np.ndarray:
-        """The next `n` words, uint32."""
+        """Return the next `n` words as uint32."""
         bits = self._bits()
         if n:
             self._fresh = False
-        if n < 512:  # random_raw is cheaper per call, integers is cheaper per word
+        if n < 512:  # random_raw is cheaper per call, `integers` is cheaper per word
             return bits.random_raw(n).astype(np.uint32)
         return self._integers(0, 1 << 32, n, np.uint32)
 
     def random64(self, n: int) -> np.ndarray:
-        """The next `n` double words, uint64: the word drawn first is the high one."""
+        """Return the next `n` double words as uint64; the word that is drawn first is the high one."""
         pairs = self.random32(2 * n).view(np.uint64)
         return pairs << np.uint64(32) | pairs >> np.uint64(32)
 
     def uniform32(self, n: int) -> np.ndarray:
-        """`n` float32 values in [0, 1), of 24 bits each."""
+        """Return `n` float32 values in [0, 1), of 24 random bits each."""
         return self._tiled(self._few_uniform32, n, np.float32)
 
     def uniform64(self, n: int) -> np.ndarray:
-        """`n` float64 values in [0, 1), of 53 bits each."""
+        """Return `n` float64 values in [0, 1), of 53 random bits each."""
         return self._tiled(self._few_uniform64, n, np.float64)
 
     def below(self, p: float, n: int) -> np.ndarray:
-        """`n` bools, each true with probability `p`: uniform64() < p, computed on integers."""
+        """Return `n` bools, each true with probability `p`: uniform64() < p, computed on integers."""
         bound = np.uint64(math.ceil(p * 2.0**53))
         return self._tiled(lambda few: self._few_random53(few) < bound, n, np.bool_)
 
@@ -254,7 +255,7 @@ class Generator:
 
     @contextmanager
     def read_ahead(self) -> Iterator[ReadAhead]:
-        """uniform64 values in a list, for samplers whose number of draws depends on the values."""
+        """Yield the uniform64 values as a list, for samplers whose number of draws depends on the values."""
         with self._lock:
             ahead = ReadAhead(self)
             try:
@@ -265,10 +266,10 @@ class Generator:
     # normals -----------------------------------------------------------------------------------------------------
 
     def normal64(self, n: int, exact: bool = True) -> np.ndarray:
-        """`n` standard normals in float64; a pair's unused second value is kept for the next call.
+        """Return `n` standard normals in float64. The second value of a pair, if not needed, is kept for the next call.
 
-        `exact` matches the C library to the last bit; otherwise NumPy's vector functions are faster, and equal after
-        rounding to float32.
+        With `exact`, they equal the C library's to the last bit. Otherwise NumPy's vector functions compute them, which
+        are faster and give equal values after rounding to float32.
         """
         out = np.empty(n, np.float64)
         with self._lock:
@@ -291,31 +292,33 @@ class Generator:
                 values[:, 1] = radius * np.sin(theta)
             out[start:] = values.reshape(-1)[: n - start]
             if (n - start) % 2:
-                last = math.sqrt(-2.0 * math.log1p(-u[-1, 1]))  # the kept value may be read in float64 later
+                last = math.sqrt(-2.0 * math.log1p(-u[-1, 1]))  # the kept value may be read as float64 later
                 self._next_double = last * math.sin(theta[-1])
         return out
 
     def normal_blocks32(self, n: int) -> np.ndarray:
-        """`n` standard normals (n a multiple of 16) in float32, in torch's blocks of 16."""
+        """Return `n` standard normals (n a multiple of 16) in float32, in torch's blocks of 16."""
         out = np.empty(n, np.float32)
         for part in blocks(n, 2 * PAIRS):
             box_muller32(self.uniform32(part.stop - part.start), out[part])
         return out
 
     def normal_blocks64(self, n: int) -> np.ndarray:
-        """`n` standard normals (n a multiple of 16) in float64, in torch's blocks of 16."""
+        """Return `n` standard normals (n a multiple of 16) in float64, in torch's blocks of 16."""
         return box_muller64(self.uniform64(n))
 
 
 class ReadAhead:
-    """A generator's next uniform64 values as a list; `close` puts the generator just behind the last used one.
+    """The next uniform64 values of a generator as a list.
+
+    `close` sets the generator to the state after the last used value.
 
     Attributes
     ----------
     values : list of float
-        Those that are not used yet.
+        The values that are not used yet.
     normal : float or None
-        The kept normal value of `Generator.normal64`.
+        The normal value that `Generator.normal64` keeps.
     """
 
     def __init__(self, source: Generator) -> None:
@@ -326,13 +329,13 @@ class ReadAhead:
         self._before, self._fresh = source._memory.copy(), source._fresh
 
     def extend(self, n: int) -> None:
-        """Draw `n` more; call it only if the values do not suffice for the next element."""
+        """Draw `n` more values. Call it only if the remaining values do not suffice for the next element."""
         source = self._source
         self._before, self._fresh, self._drawn = source._memory.copy(), source._fresh, n
         self.values += source.uniform64(n).tolist()
 
     def drop(self, used: int) -> None:
-        """Remove used values from the front of the list."""
+        """Remove the first ``used`` values from the list."""
         del self.values[:used]
 
     def close(self) -> None:
@@ -355,7 +358,7 @@ default_generator.seed()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator, which random operators use if given none, as `torch.manual_seed` does.
+    """Seed the default generator, which random operators use if they are given none, as `torch.manual_seed` does.
 
     Parameters
     ----------
@@ -365,7 +368,7 @@ def manual_seed(seed: int) -> Generator:
     Returns
     -------
     Generator
-        The default generator: its streams then equal those of torch's CPU generator, value for value.
+        The default generator. Its random numbers then equal those of torch's CPU generator, value for value.
 
     Raises
     ------
@@ -381,12 +384,12 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The seed that the default generator started from."""
+    """Return the seed with which the default generator started."""
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> np.ndarray:
-    """The default generator's state, as torch.get_rng_state() lays it out."""
+    """Return the default generator's state, in the format of torch.get_rng_state()."""
     return default_generator.get_state()
 
 

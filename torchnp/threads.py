@@ -1,7 +1,7 @@
-"""Threads for large arrays: split one operator's work into parts, each on its own core.
+"""Threads for large arrays: one operator's work is split into parts, which run on several cores.
 
-NumPy's functions release Python's lock while they compute, so threads pay from `LARGE` elements on. Results do not
-depend on the number of threads: parts are cut the same way for any number, and each element is computed alone.
+NumPy's functions release the GIL while they compute, so threads are faster from `LARGE` elements on. Results do not
+depend on the number of threads: the parts are the same for any number, and each element is computed independently.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from torchnp._private import enter_quiet
 from torchnp.thresholds import Threshold
 
 Part = TypeVar("Part")
-LARGE: Threshold = 1 << 20  # elements from which on handing over a part, which costs some 100 us, pays
-PIECE: Threshold = 1 << 18  # elements of a part; with fewer, threads wait for Python's lock more than they compute
-FEW = 4  # up to so many processors, Linux may wake a thread on one that is not free
+LARGE: Threshold = 1 << 20  # elements from which it is worth handing a part to a thread, which takes about 100 us
+PIECE: Threshold = 1 << 18  # elements of a part; with fewer, threads wait for the GIL longer than they compute
+FEW = 4  # with at most this many processors, Linux may wake a thread on one that is not free
 _current = getattr(ctypes.CDLL(None), "sched_getcpu", None) if hasattr(os, "sched_setaffinity") else None
 
 
 class _Threads:
-    """The worker threads beside the caller's, started on first use."""
+    """The worker threads besides the caller's thread; they are started at the first use."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.inside = threading.local()  # its `at_work`: whether this thread is working on a part
+        self.inside = threading.local()  # `inside.at_work` says whether this thread is working on a part
         self.pool: ThreadPoolExecutor | None = None
         self.number = cores()
         self.members: list[int] = []  # native ids of the worker threads
-        self.room = -1  # the processor that is reserved for the caller
+        self.room = -1  # the processor that is kept free for the caller
 
     def start(self) -> ThreadPoolExecutor:
         with self.lock:
@@ -47,10 +47,13 @@ class _Threads:
         """Initialize a worker thread."""
         enter_quiet()
         self.members.append(threading.get_native_id())
-        self.room = -1  # so that the next `make_room` includes this thread
+        self.room = -1  # makes the next `make_room` include this thread
 
     def make_room(self) -> None:
-        """Keep workers off the caller's processor: with few processors, Linux wakes them there, and one waits."""
+        """Keep workers off the caller's processor.
+
+        If there are few processors, Linux may wake a worker there, and one of the two waits.
+        """
         if _current is None or not 1 < self.number <= FEW:
             return
         here = _current()
@@ -62,19 +65,19 @@ class _Threads:
 
 
 def cores() -> int:
-    """The processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def get_num_threads() -> int:
-    """The number of threads that an operator on large arrays uses, including the caller's.
+    """Return the number of threads that an operator on large arrays uses, including the caller's.
 
     Returns
     -------
     int
         By default, the number of processors that the process may use. NumPy's matrix products follow the settings of
-        their BLAS library instead, such as the environment variable ``OPENBLAS_NUM_THREADS``; only the convolutions of
-        programs use these threads, with BLAS limited to one meanwhile.
+        their BLAS library instead, such as the environment variable ``OPENBLAS_NUM_THREADS``. An exception are the
+        convolutions of programs, which run on torchnp's threads while BLAS is limited to one thread.
     """
     return _threads.number
 
@@ -85,7 +88,7 @@ def set_num_threads(n: int) -> None:
     Parameters
     ----------
     n : int
-        1 or more. With 1 everything is computed in the caller's thread.
+        1 or more. With 1, everything is computed in the caller's thread.
 
     Raises
     ------
@@ -103,19 +106,20 @@ def set_num_threads(n: int) -> None:
 
 
 def piece(n: int) -> int:
-    """The part size for ``n`` elements: up to four times `PIECE` for the largest arrays, whose threads then rarely ask
-    the system for memory pages at the same time.
+    """Return the part size for ``n`` elements, which is up to four times `PIECE`.
+
+    With the larger parts of large arrays, threads rarely request memory pages from the system at the same time.
     """
     return min(max(PIECE, n >> 4), 4 * PIECE)
 
 
 def blocks(n: int, size: int) -> Iterator[slice]:
-    """Cut ``range(n)`` into slices of ``size``; the last may be shorter."""
+    """Yield slices of ``range(n)`` of length ``size``; the last may be shorter."""
     return within(slice(0, n), size)
 
 
 def within(piece: slice, size: int) -> Iterator[slice]:
-    """Cut a slice into slices of ``size``; the last may be shorter."""
+    """Yield slices of a slice, of length ``size``; the last may be shorter."""
     for start in range(piece.start, piece.stop, size):
         yield slice(start, min(start + size, piece.stop))
 
@@ -123,7 +127,7 @@ def within(piece: slice, size: int) -> Iterator[slice]:
 def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
     """Run ``work(part)`` for each part on all threads; a thread that finishes a part takes the next.
 
-    An error stops the work; it is raised once all threads have stopped.
+    An error stops the work. It is raised after all threads have stopped.
     """
     given = list(parts)
     more = min(_threads.number, len(given)) - 1
@@ -131,10 +135,10 @@ def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
         for part in given:
             work(part)
         return
-    left = iter(given)  # a list iterator's step is atomic in Python: no two threads get the same part
+    left = iter(given)  # a list iterator's step is atomic in Python, so no two threads get the same part
 
     def run() -> None:
-        _threads.inside.at_work = True  # nested calls of `share` stay on this thread
+        _threads.inside.at_work = True  # makes nested calls of `share` stay on this thread
         try:
             for part in left:
                 work(part)
@@ -149,11 +153,11 @@ def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
     try:
         with contextlib.suppress(RuntimeError):  # the pool or the interpreter is shutting down
             for _ in range(more):
-                # The version of torch that a `table_for` follows is in the caller's context.
+                # The caller's context holds the target version of a `table_for` table.
                 others.append(pool.submit(contextvars.copy_context().run, run))
         run()
     finally:
-        # Workers that have not started have nothing left to do.
+        # A worker that has not started yet can be cancelled, because no work is left.
         errors = [f.exception() for f in others if not f.cancel()]
     for error in errors:
         if error is not None:
@@ -161,7 +165,7 @@ def share(work: Callable[[Part], object], parts: Iterable[Part]) -> None:
 
 
 def _forget() -> None:
-    """Reset after a fork: the child has no worker threads."""
+    """Reset after a fork, because the child has no worker threads."""
     number = _threads.number
     _threads.__init__()  # type: ignore[misc]
     _threads.number = number

@@ -1,11 +1,11 @@
-"""Sizes at which a kernel or a loaded program takes another path.
+"""Sizes from which a kernel or a loaded program computes in another way.
 
-A module constant of this type is such a size; its comment says the unit::
+A module constant of this type is such a size, and its comment gives the unit::
 
     _FEW: Threshold = 1 << 12  # elements
 
-The conformance tests find these constants, and judge calls just below, at and above each (``--tier thresholds``). A test
-refuses comparisons of sizes with other constants.
+The conformance tests find these constants, and judge calls just below, at and above each of them (``--tier
+thresholds``). A test of the project refuses code that compares sizes with other constants.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PLACES = (
 
 
 def modules() -> list[ModuleType]:
-    """Return the modules that the kernels of the table and the fast operators of programs are made of."""
+    """Return the modules that contain the table's kernels and the fast operators of programs."""
     roots = [importlib.import_module(f"{__package__}.{place}") for place in PLACES]
     inner = [m for root in roots for m in pkgutil.walk_packages(getattr(root, "__path__", []), f"{root.__name__}.")]
     return roots + [importlib.import_module(m.name) for m in inner]

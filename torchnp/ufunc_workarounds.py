@@ -10,13 +10,16 @@ import numpy as np
 
 ndarray = np.ndarray
 
-# NumPy 2.4 steps wrongly through some strided outputs: negative if the inputs' elements are 4 or 8 apart, the float
+# NumPy 2.4 writes wrongly to some strided outputs: np.negative if the input's elements are 4 or 8 apart, the float
 # predicates always.
 _WRONG_APART = frozenset({np.negative, np.isfinite, np.isinf, np.isnan, np.signbit})
 
 
 def trusted(ufunc: np.ufunc) -> Callable[..., Any]:
-    """The ufunc, or, if it may write strided outputs wrongly, a wrapper that writes them through contiguous memory."""
+    """Return the ufunc, or a wrapper if it writes some strided outputs wrongly.
+
+    The wrapper writes them by way of contiguous memory.
+    """
     return functools.partial(_by_way, ufunc) if ufunc in _WRONG_APART else ufunc
 
 

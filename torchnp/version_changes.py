@@ -1,9 +1,9 @@
-"""What changed between versions of torch, operator by operator.
+"""What changed between versions of torch, for each operator.
 
 The rows are in ``torchnp/data/version_changes.toml``. Each has an expression and its value in both versions, which the
-tests evaluate under the installed torch. What the judge finds under one version with the table of another
-(``python -m opinfo_tests --against 2.13``) is explained by these rows: see their ``seen``. New, removed and renamed
-overloads need no row: `registry_changes` reads them from the schemas.
+tests evaluate under the installed torch. The field ``seen`` tells which failures a row explains when the harness
+compares one version of torch with the table of another (``python -m opinfo_tests --against 2.13``). New, removed and
+renamed overloads need no row: `registry_changes` finds them in the schemas.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ CATEGORIES = {
 
 @dataclass(frozen=True)
 class FailurePattern:
-    """How the judge sees a change: the failures of a table that follows the older version.
+    """Pattern of the failures by which the harness detects a change, if the table reproduces the older version.
 
-    ``outcome`` is the judge's word, and the others are patterns: ``op`` and ``dtype`` globs, ``message`` a regular
-    expression at the start of the failure's message, ``call`` one anywhere in the call.
+    ``outcome`` is the harness's word for the failure. ``op`` and ``dtype`` are globs, ``message`` is a regular
+    expression for the start of the failure's message, and ``call`` one that may match anywhere in the call.
     """
 
     outcome: str
@@ -56,21 +56,21 @@ class Change:
     id : str
         Kebab-case name.
     since : str
-        The first version that does so: ``"2.14"``.
+        The first version with the new behaviour: ``"2.14"``.
     category : str
         A key of `CATEGORIES`.
     title : str
-        What torch does now, and did before, in a sentence or two.
+        What torch does now, and what it did before, in a sentence or two.
     ops : tuple of str
         Overload names or globs; ``aten::`` is implied.
     code : str
         An expression that shows the change.
     before, after : str
-        Its values, as `torchnp.differences.show` prints them.
+        The expression's values, as `torchnp.differences.show` prints them.
     advice : str
-        What to do in code that must run on both.
+        What to do in code that must run on both versions.
     seen : tuple of FailurePattern
-        The judge's failures that the change explains.
+        The harness's failures that the change explains.
     """
 
     id: str
@@ -85,14 +85,14 @@ class Change:
     seen: tuple[FailurePattern, ...] = ()
 
     def touches(self, name: str) -> bool:
-        """Whether the change is one of an overload, given by its full name."""
+        """Return whether the change concerns an overload, given by its full name."""
         rest = name.removeprefix("aten::")
         return any(fnmatchcase(name if "::" in op else rest, op) for op in self.ops)
 
 
 @functools.cache
 def all_changes() -> tuple[Change, ...]:
-    """Every row, in the order of the file."""
+    """Return every row, in the order of the file."""
     rows = tomllib.loads(DATA.read_text(encoding="utf-8"))["change"]
     return tuple(
         Change(**{**row, "ops": tuple(row["ops"]), "seen": tuple(FailurePattern(**s) for s in row.get("seen", ()))})
@@ -101,19 +101,19 @@ def all_changes() -> tuple[Change, ...]:
 
 
 def span(first: str, last: str) -> tuple[Version, Version]:
-    """Two known versions, the older one first.
+    """Return two known versions, the older one first.
 
     Raises
     ------
     ValueError
-        torchnp does not know one of them.
+        torchnp does not know one of the versions.
     """
     low, high = sorted(map(known, (first, last)))
     return low, high
 
 
 def changes(first: str, last: str, pattern: str = "*") -> list[Change]:
-    """The changes after one version, up to and with another, of operators that a name or glob matches.
+    """Return the changes after one version, up to and including another, of operators that a name or glob matches.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def changes(first: str, last: str, pattern: str = "*") -> list[Change]:
     Returns
     -------
     list of Change
-        In the order of the file.
+        The changes, in the order of the file.
 
     Raises
     ------
@@ -138,14 +138,14 @@ def changes(first: str, last: str, pattern: str = "*") -> list[Change]:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a name or glob means an overload: by its full name, its operator, or these without ``aten::``."""
+    """Return whether a name or glob matches an overload's full name or operator, with or without ``aten::``."""
     full = pattern if "::" in pattern else f"aten::{pattern}"
     return fnmatchcase(name, full) or fnmatchcase(name.partition(".")[0], full) or (pattern == "*")
 
 
 @dataclass(frozen=True)
 class RegistryChange:
-    """An overload that is new, gone, or has another schema: ``before`` and ``after`` are schemas, ``""`` for none."""
+    """An overload that is new, removed, or has another schema; ``before`` and ``after`` are schemas, or ``""``."""
 
     name: str
     before: str
@@ -157,7 +157,9 @@ class RegistryChange:
 
 
 def registry_changes(first: str, last: str, pattern: str = "*") -> list[RegistryChange]:
-    """Compare the registries of two versions of torch; overloads that only moved in their packet are left out.
+    """Compare the registries of two versions of torch.
+
+    Overloads whose only change is their position in the packet are left out.
 
     Parameters
     ----------
@@ -167,7 +169,7 @@ def registry_changes(first: str, last: str, pattern: str = "*") -> list[Registry
     Returns
     -------
     list of RegistryChange
-        In the order of the names.
+        The changes, in the order of the names.
 
     Raises
     ------
@@ -182,7 +184,7 @@ def registry_changes(first: str, last: str, pattern: str = "*") -> list[Registry
 
 
 def as_json(change: Change) -> dict[str, Any]:
-    """A change as JSON has it: without the judge's patterns."""
+    """Return a change for JSON, without the harness's patterns."""
     row = asdict(change)
     del row["seen"]
     return row | {"ops": list(change.ops)}

@@ -1,6 +1,6 @@
-"""``torch.compile(model, backend="torchnp")``: torch's compiler graphs, run by the executor of exported programs.
+"""``torch.compile(model, backend="torchnp")``: the executor of exported programs runs the graphs of torch's compiler.
 
-torch finds the backend through the entry point group ``torch_dynamo_backends``; nothing has to be imported.
+torch finds the backend through the entry point group ``torch_dynamo_backends``, so nothing has to be imported.
 
 Examples
 --------

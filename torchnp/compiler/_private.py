@@ -1,4 +1,4 @@
-"""The private torch names that only `torchnp.compiler` uses, each looked up at import."""
+"""The private names of torch that only `torchnp.compiler` uses, each looked up at import."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ else:
 aot_autograd: Callable[..., Callable[..., Any]] = lookup(
     "_dynamo.backends.common.aot_autograd", absent("torch._dynamo.backends.common.aot_autograd")
 )
-"""Make a ``torch.compile`` backend from compilers for the forward and the backward graph of overloads."""
+"""Make a ``torch.compile`` backend from functions that compile the forward and the backward graph of overloads."""
 
 flop_formulas: dict[Any, Callable[..., Any]] = lookup("utils.flop_counter.flop_registry", {})
-"""torch's FLOP formulas of products, by operator; each takes the operator's arguments and ``out_val``."""
+"""torch's FLOP formulas for products, by operator; each takes the operator's arguments and ``out_val``."""
 
 _UPSAMPLING = [
     overload
@@ -34,10 +34,10 @@ _OF_TRACING = (torch.DispatchKey.CompositeImplicitAutograd, torch.DispatchKey.Au
 
 @contextmanager
 def keeping_nearest_upsampling() -> Iterator[None]:
-    """Make a trace record nearest upsampling as eager torch's operators, not as torch's decomposition.
+    """Make a trace record nearest upsampling as the operators of eager torch, not as torch's decomposition.
 
-    With a scale factor the Python decomposition picks other pixels than the kernels: it uses the ratio of the sizes,
-    and the output size is rounded.
+    If a scale factor is given, torch's Python decomposition may pick other pixels than the kernels: it uses the ratio
+    of the sizes, and the output size is rounded.
     """
     kernels = [getattr(func, "py_kernels", {}) for func in _UPSAMPLING]
     before = [dict(kernel) for kernel in kernels]

@@ -1,4 +1,4 @@
-"""The ``torch.compile`` backend: it lowers each compiler graph once, and runs it on the tensors' own memory."""
+"""The ``torch.compile`` backend: it lowers each compiler graph once and runs it on the tensors' own memory."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _RUNNER = Runner(convert)
 def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
     """Compile a graph for ``torch.compile(model, backend="torchnp")``.
 
-    AOTAutograd makes the forward and backward graphs, so training, views, in-place writes and dynamic shapes are
-    torch's own. `torchnp.table` computes each overload, and random numbers come from torch's generator.
+    AOTAutograd makes the forward and backward graphs, so torch itself handles training, views, in-place writes and
+    dynamic shapes. `torchnp.table` computes each overload, and random numbers come from torch's generator.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **optio
         def call(inputs: list[Any]) -> list[Any]:
             return graph(inputs)
 
-        vars(call)["_boxed_call"] = True  # AOTAutograd then passes the inputs in a list, so that they can be freed
+        vars(call)["_boxed_call"] = True  # makes AOTAutograd pass the inputs in a list, so that they can be freed
         return call
 
     compiler = aot_autograd(
@@ -86,7 +86,10 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **optio
 
 
 class CompiledGraph:
-    """One graph as a function of tensors and sizes; in ``training`` torch's own operators run between calls."""
+    """One graph as a function of tensors and sizes.
+
+    ``training`` says that torch's own operators run between its calls.
+    """
 
     def __init__(self, module: torch.fx.GraphModule, exact: bool, training: bool) -> None:
         self.graph = lower(module)
@@ -98,14 +101,15 @@ class CompiledGraph:
         self._cores: Callable[[], AbstractContextManager] = one_core if training and is_small(module) else nullcontext
         whole = any(counts_from_storage(s) for _, n in self.graph.walk() if (s := torchnp.table.schemas.get(n.target)))
         self._array = partial(on_storage, share=to_numpy) if whole else to_numpy
-        self._dtype = NUMPY_DTYPE[torch.get_default_dtype()]  # the compiler guards on it
+        self._dtype = NUMPY_DTYPE[torch.get_default_dtype()]  # the compiler guards on the default dtype
         given = len(self.graph.inputs) - len(self._kept)
         self._written = [i for i in _written(self.graph) if i < given]
         self._needed = {*self._written, *(home[1] for home in self._homes if home and home[0] == "input")}
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         values = [self._array(x) if isinstance(x, torch.Tensor) else x for x in (*inputs, *self._kept)]
-        # Keep inputs that a result may share memory with, or that must be written through a conjugate or negative bit.
+        # Keep inputs with which a result may share memory, and inputs that must be written through a conjugate or
+        # negative bit.
         kept = {i: (inputs[i], values[i]) for i in self._needed}
         inputs.clear()
         with self._settings():
@@ -119,7 +123,7 @@ class CompiledGraph:
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
-        """Set torch's default dtype, random state and core use while the graph runs."""
+        """Set torch's default dtype, random state and use of cores while the graph runs."""
         try:
             with default_dtype(self._dtype), self._stream(), self._cores():
                 yield
@@ -133,12 +137,12 @@ class CompiledGraph:
         kept: dict[int, tuple[Any, Any]],
         roots: dict[int, tuple[Any, ndarray]],
     ) -> Any:
-        """Convert a result to a tensor, on the same storage as in eager torch."""
+        """Convert a result to a tensor that is on the same storage as in eager torch."""
         if not isinstance(x, ndarray):
             return x
         if home is None:
             root = _root(x)
-            if isinstance(root.base, torch.Tensor):  # an argument's memory, though the compiler expects a new tensor
+            if isinstance(root.base, torch.Tensor):  # an argument's memory, although the compiler expects a new tensor
                 return _RUNNER.rebase(root.base.detach(), root, x, certain=False)
             return convert.to_torch(x)
         place, number = home
@@ -153,7 +157,7 @@ class CompiledGraph:
 
 
 def _root(x: ndarray) -> ndarray:
-    """Follow a view's writable bases to the root array."""
+    """Return the array at the end of a view's chain of writable bases."""
     while isinstance(x.base, ndarray) and x.base.flags.writeable:
         x = x.base
     return x
@@ -165,7 +169,7 @@ def _draws(graph: Graph) -> bool:
 
 
 def _written(graph: Graph) -> list[int]:
-    """Indices of the inputs that nodes write to."""
+    """Return the indices of the inputs to which nodes write."""
     names = {x.name: i for i, x in enumerate(graph.inputs) if isinstance(x, Ref)}
     found = set()
     for node in graph.nodes:
@@ -178,7 +182,7 @@ def _written(graph: Graph) -> list[int]:
 
 @contextmanager
 def on_torchs_stream() -> Iterator[None]:
-    """Run torchnp's default generator on torch's state, and advance torch's generator accordingly."""
+    """Give torchnp's default generator torch's random state, and advance torch's generator by what is drawn."""
     own = engine.default_generator.get_state()
     engine.default_generator.set_state(torch.default_generator.get_state().numpy())
     try:

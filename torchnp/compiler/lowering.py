@@ -37,7 +37,7 @@ def lower(module: torch.fx.GraphModule) -> Graph:
 
 
 def kept_inputs(module: torch.fx.GraphModule) -> dict[str, Any]:
-    """Tensors and modules that the graph reads as attributes, by the name of the reading node."""
+    """Return the tensors and modules that the graph reads as attributes, by the name of the node that reads them."""
     nodes = [n for n in module.graph.nodes if n.op == "get_attr"]
     return {n.name: operator.attrgetter(n.target)(module) for n in nodes}
 
@@ -46,7 +46,8 @@ class _Lowering:
     """State of lowering one graph."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
-        self._values: dict[str, Any] = {}  # node values that are not a `Ref` to the node's name, as lists and graphs
+        # The values of nodes that are lists or graphs, not a `Ref` to the node's name.
+        self._values: dict[str, Any] = {}
         self._kept = kept_inputs(module)
         self._inputs: list[Any] = []
         self._lifted: list[Any] = []
@@ -70,7 +71,7 @@ class _Lowering:
         check_names(self.graph, "the compiled graph")
 
     def _keep(self, node: FxNode) -> None:
-        """Lower an attribute: a subgraph, or a tensor, which becomes an extra input after the others."""
+        """Lower an attribute: a subgraph, or a tensor, which becomes an extra input after the other inputs."""
         found = self._kept[node.name]
         if isinstance(found, torch.fx.GraphModule):
             self._values[node.name] = lower(found)
@@ -84,7 +85,7 @@ class _Lowering:
         if node.op != "call_function":
             raise ProgramError(f"{node.name} is a {node.op} in torch's graph, which has overloads alone")
         args = [self._argument(x) for x in node.args]
-        if _target(node.target) == "prims::fma":  # made by the compiler; torch computes it unfused too
+        if _target(node.target) == "prims::fma":  # made by the compiler; torch computes it without fusing too
             self._fma(node, *args)
             return
         if node.target is operator.getitem and isinstance(args[0], list):
@@ -106,14 +107,14 @@ class _Lowering:
         self._nodes.append(Node(target, args, kwargs, results, f"the node {node.name} ({target})"))
 
     def _fma(self, node: FxNode, a: Any, b: Any, c: Any) -> None:
-        """``a * b + c``."""
+        """Lower ``a * b + c`` to a product and a sum."""
         where, product = f"the node {node.name} (prims::fma)", f"{node.name}[product]"
         self._nodes.append(Node("aten::mul.Tensor", [a, b], {}, [("tensor", product)], where))
         sum_ = self._result(node.name, node.meta.get("val"))
         self._nodes.append(Node("aten::add.Tensor", [Ref(product), c], {}, [sum_], where))
 
     def _several(self, name: str, value: list | tuple) -> tuple[list[Any], list[Any]]:
-        """The references to a node's results, and the result entries of the node."""
+        """Return the references to a node's results, and the node's entries in ``results``."""
         names: list[Any] = []
         made: list[Any] = []
         for i, x in enumerate(value):
@@ -135,7 +136,7 @@ class _Lowering:
         return _NUMBERS.get(type(value), "tensor"), name
 
     def _note(self, name: str, value: Any, sizes: dict[str, Expression]) -> None:
-        """Record a value's metadata: dtype, shape and strides, or the size."""
+        """Record a value's metadata: dtype, shape and strides of a tensor, or a size."""
         if isinstance(value, torch.Tensor):
             if value.layout != torch.strided:
                 raise ProgramError(f"{name} has the layout {value.layout}: torchnp's tensors are dense arrays")
@@ -166,7 +167,7 @@ class _Lowering:
 
 
 def _target(target: Any) -> str:
-    """The name of a call's target in the runtime."""
+    """Return the runtime's name for a call's target."""
     if isinstance(target, OpOverload):
         return target.name()
     if isinstance(target, HigherOrderOperator):
@@ -188,13 +189,16 @@ def _device(device: torch.device) -> str:
 
 
 def _size(size: Any) -> Expression:
-    """A size as an int, or as the text of its symbolic expression."""
+    """Return a size as an int, or as the text of its symbolic expression."""
     return int(size) if isinstance(size, int) else str(size)
 
 
 def homes(module: torch.fx.GraphModule) -> list[tuple[str, int] | None]:
-    """Where each output lies: on an input's storage (by number), on a storage that it shares with other outputs or
-    starts within, or on its own storage (None)."""
+    """Return the storage of each output.
+
+    It is that of an input (with its number), one that is shared with other outputs or in which the output does not
+    begin at offset 0, or the output's own (None).
+    """
     nodes = list(module.graph.nodes)
     inputs = {
         key: i for i, n in enumerate(n for n in nodes if n.op == "placeholder") if (key := _storage(n)) is not None

@@ -1,7 +1,7 @@
-"""Run NumPy's matrix products on one core while torch's threads occupy the others.
+"""Run NumPy's matrix products on one core while torch's threads occupy the other cores.
 
-After each parallel operator torch's threads spin for some 15 ms, waiting for more work. A product that NumPy's BLAS
-spreads over the same cores waits for them; a small product is done sooner on the one free core.
+After each parallel operator torch's threads spin for some 15 ms, waiting for more work. If NumPy's BLAS spreads a
+product over the same cores, it waits for these threads. A small product is done sooner on the one free core.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import torch
 from torchnp.blas import one_thread
 from torchnp.compiler._private import flop_formulas
 
-SMALL = 4e8  # maximum floating-point operations of a graph's products, as torch counts them; some 4 ms on one core
+SMALL = 4e8  # maximum floating-point operations of a graph's products, as torch counts them; about 4 ms on one core
 
 
 def is_small(module: torch.fx.GraphModule) -> bool:
-    """Whether a graph's matrix products and convolutions together stay within `SMALL`; False if a size is unknown."""
+    """Return whether a graph's products and convolutions take at most `SMALL` operations; False if a size is unknown."""
     total = 0
     for node in module.graph.nodes:
         formula = flop_formulas.get(getattr(node.target, "overloadpacket", None))
@@ -35,8 +35,8 @@ def is_small(module: torch.fx.GraphModule) -> bool:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Make NumPy's products use one thread; torch's threads are unaffected."""
-    if torch.get_num_threads() == 1:  # torch has no other threads
+    """Make NumPy's matrix products use one thread; torch's threads are unaffected."""
+    if torch.get_num_threads() == 1:  # torch has no further threads
         yield
         return
     with one_thread():

@@ -32,7 +32,7 @@ ndarray = np.ndarray
 def check(condition: Any, message: str | Exception, exc: type[Exception] = RuntimeError) -> None:
     """Raise ``exc(message)``, or the exception given, unless the condition holds (torch's TORCH_CHECK).
 
-    Build costly messages only on failure: ``if not ok: raise RuntimeError(...)``.
+    If the message is costly to build, write ``if not ok: raise RuntimeError(...)`` instead of calling this function.
     """
     if not condition:
         raise message if isinstance(message, Exception) else exc(message)
@@ -47,12 +47,12 @@ def warn(message: str) -> None:
 
 
 def refuse(kernel: str, dtype: np.dtype, lacking: Collection[np.dtype]) -> None:
-    """Raise torch's error if the dtype is one that its CPU kernel lacks."""
+    """Raise torch's error if torch's CPU kernel does not support the dtype."""
     if dtype in lacking:
         raise not_implemented(kernel, dtype)
 
 
-# Dtypes that torch's CPU kernels gained: since which version, by the kernel's name in messages.
+# Dtypes that a torch CPU kernel supports only since some version, by the kernel's name in error messages.
 GAINED: dict[str, tuple[str, Collection[np.dtype]]] = {
     "signbit_cpu": ("2.13", BARE_UNSIGNED),
     **dict.fromkeys(("maximum_cpu", "minimum_cpu"), ("2.15", BARE_UNSIGNED)),
@@ -64,25 +64,25 @@ GAINED: dict[str, tuple[str, Collection[np.dtype]]] = {
 
 
 def gained(kernel: str, dtype: np.dtype) -> bool:
-    """Whether torch's CPU kernel supports a dtype only since some version, and in the one that the table describes."""
+    """Return whether torch's CPU kernel gained support for a dtype in some version, and the target version has it."""
     version, dtypes = GAINED.get(kernel, ("", ()))
     return dtype in dtypes and since(version)
 
 
 def require(kernel: str, dtype: np.dtype, takes: Collection[np.dtype]) -> None:
-    """Raise torch's error unless its CPU kernel supports the dtype, in the version that the table describes."""
+    """Raise torch's error unless torch's CPU kernel supports the dtype in the target version of torch."""
     if dtype not in takes and not gained(kernel, dtype):
         raise not_implemented(kernel, dtype)
 
 
 def refuse_elements(kernel: str, x: ndarray, lacking: Collection[np.dtype]) -> None:
-    """`refuse` a tensor's dtype, unless the tensor is empty: an empty one never reaches the kernel."""
+    """Call `refuse` for a tensor's dtype unless the tensor is empty: torch runs no kernel for an empty one."""
     if x.dtype in lacking and x.size:
         raise not_implemented(kernel, x.dtype)
 
 
 def check_type(expected: np.dtype, *operands: ndarray | None) -> None:
-    """Raise torch's error for the first given operand that does not have the expected dtype."""
+    """Raise torch's error for the first operand, None aside, that does not have the expected dtype."""
     for x in operands:
         if x is not None and x.dtype != expected:
             raise expected_type(expected, x.dtype)
@@ -92,14 +92,14 @@ def check_type(expected: np.dtype, *operands: ndarray | None) -> None:
 
 
 def dim_of(x: ndarray, dim: int) -> int:
-    """`wrap_dim` for code that asks for the dimension's size: a 0-d tensor is refused."""
+    """Return a dimension as `wrap_dim` does, but refuse a 0-d tensor, because the caller needs the dimension's size."""
     if not x.ndim:
         raise no_dimensions(dim)
     return wrap_dim(dim, x.ndim)
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
-    """A dimension counted from 0; a 0-d tensor has dimensions 0 and -1.
+    """Return a dimension counted from 0; a 0-d tensor has dimensions 0 and -1.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
 
 
 def wrap_dims(dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
-    """Dimensions counted from 0, each at most once."""
+    """Return dimensions counted from 0; raise torch's error if one occurs twice."""
     if isinstance(dims, (int, np.integer)):
         return (wrap_dim(dims, ndim),)
     wrapped: list[int] = []
@@ -126,7 +126,7 @@ def wrap_dims(dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
 
 
 def ntuple(x: int | Sequence[int], n: int) -> tuple[int, ...]:
-    """An ``int[n]`` argument as a tuple: one number stands for n equal ones."""
+    """Return an ``int[n]`` argument as a tuple; a single number is repeated n times."""
     if isinstance(x, (int, float, np.number)):
         return (x,) * n
     x = tuple(x)
@@ -137,13 +137,13 @@ def ntuple(x: int | Sequence[int], n: int) -> tuple[int, ...]:
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The broadcast shape; torch's error if the sizes do not fit."""
+    """Return the broadcast shape, or raise torch's error if the shapes do not broadcast."""
     result: list[int] = []
     for shape in shapes:
         if len(shape) > len(result):
             result = [1] * (len(shape) - len(result)) + result
         offset = len(result) - len(shape)
-        for i, size in reversed(list(enumerate(shape, offset))):  # torch looks at the last dimension first
+        for i, size in reversed(list(enumerate(shape, offset))):  # torch compares the last dimension first
             if size == result[i] or size == 1:
                 continue
             if result[i] != 1:
@@ -153,7 +153,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_shape(x: ndarray, shape: Sequence[int], first: int = 0) -> None:
-    """Raise torch's error unless a gradient has its tensor's number of dimensions, and its sizes from ``first`` on."""
+    """Raise torch's error unless a gradient has ``len(shape)`` dimensions and, from ``first`` on, these sizes."""
     if x.ndim == len(shape) and x.shape[first:] == tuple(shape[first:]):
         return
     d = next((d for d in range(first, len(shape)) if x.ndim != len(shape) or x.shape[d] != shape[d]), 0)
@@ -163,7 +163,7 @@ def check_shape(x: ndarray, shape: Sequence[int], first: int = 0) -> None:
 
 
 def check_filled(x: ndarray, expected: str, found: str, first: int = 1, end: str = "") -> None:
-    """Raise torch's error for an empty non-batch dimension; by default the first dimension is the batch."""
+    """Raise torch's error if a dimension other than the batch is empty; dimensions from ``first`` on are checked."""
     for d in range(first, x.ndim):
         words = f"to have non-zero size for non-batch dimensions, but {found}"
         check(x.shape[d], f"{expected} {words}{shape_text(x.shape)} with dimension {d} being empty{end}")
@@ -180,16 +180,17 @@ def check_expand(x: ndarray, shape: Sequence[int]) -> None:
 
 
 def check_fits(x: ndarray, target: ndarray) -> None:
-    """Raise torch's error unless ``x`` broadcasts to the target that it is written into."""
+    """Raise torch's error unless ``x`` broadcasts to the target into which it is written."""
     if x.shape != target.shape:
         shape = broadcast_shapes(target.shape, x.shape)
         check(shape == target.shape, output_shape(target.shape, shape))
 
 
 def check_matrices(a: ndarray, b: ndarray, op: str, names: tuple[str, str] = ("", "")) -> None:
-    """Refuse two tensors that are no matrices, or whose inner sizes differ.
+    """Raise torch's error unless two tensors are matrices with equal inner sizes.
 
-    ``names`` are torch's messages for the former before 2.15, which has the op's name in all messages.
+    ``names`` are torch's messages for a tensor that is not a matrix, before 2.15. Since 2.15 every message names the
+    op.
     """
     for own, x, before in zip(("self", "mat2"), (a, b), names, strict=True):
         if x.ndim != 2:
@@ -201,7 +202,7 @@ def check_matrices(a: ndarray, b: ndarray, op: str, names: tuple[str, str] = (""
 
 
 def expanded(x: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """``x`` broadcast to ``shape``, or torch's error for ``expand``."""
+    """Return ``x`` broadcast to ``shape``, or raise torch's error for ``expand``."""
     if x.shape == shape:
         return x
     check_expand(x, shape)
@@ -209,14 +210,14 @@ def expanded(x: ndarray, shape: tuple[int, ...]) -> ndarray:
 
 
 def check_product(a: ndarray, b: ndarray) -> None:
-    """Raise torch's error unless two batches of matrices broadcast and multiply."""
+    """Raise torch's error unless two batches of matrices broadcast and can be multiplied."""
     if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
         batch = math.prod(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
         check(a.shape[-1] == b.shape[-2], batch2_mismatch(batch, a.shape[-1], (batch, b.shape[-2])))
 
 
 def check_single(x: ndarray) -> None:
-    """Raise torch's error unless a gradient is one number."""
+    """Raise torch's error unless a gradient has exactly one element."""
     words = f"Expected a single element grad_output tensor, but got: {shape_text(x.shape)}"
     check(x.ndim <= 1 and x.size == 1, words)
 
@@ -233,7 +234,7 @@ def check_strides(shape: Sequence[int], stride: Sequence[int]) -> None:
 
 
 def check_real(name: str, **given: Any) -> None:
-    """Raise torch's error unless a method's arguments, given in order, are real numbers."""
+    """Raise torch's error if an argument of a method, given in order, is complex."""
     for place, (argument, value) in enumerate(given.items(), 1):
         words = f"{name}(): argument '{argument}' (position {place}) must be float, not complex"
         check(not isinstance(value, complex), words, TypeError)
@@ -252,21 +253,24 @@ def check_normal(shape: Sequence[int], mean: Any, std: Any, dtype: np.dtype) -> 
 
 
 def check_positive(name: str, values: Sequence[int]) -> None:
-    """Refuse sizes, strides or dilations below 1, in the words of torch's transposed convolutions."""
+    """Raise the error of torch's transposed convolutions for a size, stride or dilation below 1."""
     if min(values) <= 0:
         found = f"{',' * (name == 'dilation')} ".join(f"{name}_{a}: {v}" for a, v in zip(AXES[-len(values) :], values))
         raise RuntimeError(f"{name}{' size' * (name == 'kernel')} should be greater than zero, but got {found}")
 
 
 def check_no_dilation(dilation: Sequence[int], weight: ndarray, transposed: bool, vendor: bool) -> None:
-    """Refuse a dilation of 0 in each backend's words; oneDNN allows it on transposed images' axes of kernel size 1."""
+    """Raise the backend's error for a dilation of 0.
+
+    oneDNN allows it in transposed convolutions where the kernel size is 1.
+    """
     if vendor:
         check(transposed, "non-positive dilation is not supported")
         check(weight.ndim < 5, "dimensions are invalid")
         same = all(d == 1 or k == 1 for d, k in zip(dilation, weight.shape[2:], strict=True))
         check(same, no_primitive("deconvolution"))
         return
-    unit = (1,) * (weight.ndim == 3) + tuple(dilation)  # torch runs one dimension as two
+    unit = (1,) * (weight.ndim == 3) + tuple(dilation)  # torch computes a 1-d convolution as a 2-d one
     if transposed:
         check_positive("dilation", unit)
     raise RuntimeError(f"dilation should be greater than zero, but got {shape_text(unit)}")

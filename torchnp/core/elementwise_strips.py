@@ -1,7 +1,7 @@
-"""Elementwise kernels run strip by strip on large arrays.
+"""Elementwise kernels that process large arrays in strips.
 
-Each step of a kernel makes an array. Arrays of a strip stay in the processor's cache, and a call needs memory for its
-result and a few strips only. Threads share the strips.
+Each step of a kernel allocates an array. Arrays of one strip stay in the processor's cache, and a call needs memory
+only for its result and a few strips. Threads share the strips.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from torchnp.threads import LARGE, blocks, piece, share
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
-# Elements: a multiple of every vector's length, so that only the last strip has a shorter one.
+# Elements of a strip: a multiple of every SIMD vector's length, so that only the last strip ends in a partial vector.
 STRIP: Threshold = 1 << 16
-MANY: Threshold = STRIP + STRIP // 2  # elements from which arrays are cut: no strip is shorter than half of the others
-_OF_PLACES = frozenset({"axis", "dim", "dims", "memory_format"})  # arguments by which an element's place matters
+MANY: Threshold = STRIP + STRIP // 2  # larger arrays are cut; no strip is then shorter than half of `STRIP`
+# Arguments that make an element's result depend on its position.
+_OF_PLACES = frozenset({"axis", "dim", "dims", "memory_format"})
 
 DATA = Path(__file__).parent.parent / "data" / "pointwise.tsv"
 
 
 @cache
 def untagged() -> frozenset[str]:
-    """The packets of operators that are elementwise though torch does not tag them as pointwise."""
+    """Return the packets of operators that are elementwise although torch does not tag them as pointwise."""
     return frozenset(DATA.read_text(encoding="utf-8").split())
 
 
 def takes_strips(schema: Schema) -> bool:
-    """Whether each element of the only result depends on the arguments' elements at its place alone."""
+    """Return whether each element of the only result depends only on the arguments' elements at the same position."""
     return (
         ("pointwise" in schema.tags or schema.packet in untagged())
         and "nondeterministic_seeded" not in schema.tags
@@ -48,30 +49,33 @@ def takes_strips(schema: Schema) -> bool:
 
 
 def draws_in_order(schema: Schema) -> bool:
-    """Whether each element of the result depends on the next random words alone, in the order of the target's memory."""
+    """Return whether each element of the result depends only on the next random numbers, in the target's order."""
     return "nondeterministic_seeded" in schema.tags and schema.packet in untagged()
 
 
 class Strips(NamedTuple):
-    """How large arrays are cut.
+    """How the large arrays of one call are cut into strips.
 
     Arrays of one shape and memory order are cut as if they had one dimension. If some are broadcast, arrays are cut along
     their first dimension, and ``order`` is None.
     """
 
-    shape: tuple[int, ...]  # of the result
-    order: tuple[int, ...] | None  # its dimensions, the outermost in memory first
-    length: int  # of the dimension that is cut
-    step: int  # of it in a strip
+    shape: tuple[int, ...]  # the result's shape
+    order: tuple[int, ...] | None  # the result's dimensions, outermost in memory first
+    length: int  # size of the dimension that is cut
+    step: int  # size of a strip along that dimension
 
     def laid(self, x: ndarray) -> ndarray:
-        """The array that is cut."""
+        """Return the array in the form that is cut: flat in memory order, or unchanged if ``order`` is None."""
         if self.order is None:
             return x
         return (x.transpose(self.order) if x.ndim == len(self.order) else x).reshape(-1)
 
     def part(self, x: Any, strip: slice) -> Any:
-        """An argument's part in a strip: the whole of what is broadcast, and of what is no array."""
+        """Return an argument's part in a strip.
+
+        Numbers, and arrays that broadcast along the cut dimension, are returned whole.
+        """
         if type(x) is not ndarray or not x.ndim:
             return x
         x = self.laid(x)
@@ -79,7 +83,7 @@ class Strips(NamedTuple):
         return x[strip] if is_cut else x
 
     def empty(self, dtype: np.dtype) -> ndarray:
-        """A new array for the result."""
+        """Return a new array for the result, with the memory order ``order``."""
         if self.order is None:
             return np.empty(self.shape, dtype)
         return np.empty([self.shape[i] for i in self.order], dtype).transpose(np.argsort(self.order))
@@ -90,7 +94,7 @@ class Strips(NamedTuple):
         return slice(0, self.step)
 
     def run(self, work: Callable[[slice], object], rest: bool = False, in_turn: bool = False) -> None:
-        """Call ``work`` for each strip, or the ``rest`` after the first: ``in_turn``, or on all threads if it pays."""
+        """Call ``work`` for each strip, or the ``rest`` after the first: one by one if ``in_turn``, else on all threads."""
         start = self.step if rest else 0
         if in_turn:
             for strip in _cut(slice(start, self.length), self.step):
@@ -140,7 +144,7 @@ class Tiles(NamedTuple):
 
 
 def _cut(whole: slice, step: int) -> Iterator[slice]:
-    """Slices of ``step``; the last may be up to half as long again, or down to half as long."""
+    """Yield slices of length ``step``; the last one has between half and one and a half times that length."""
     begin = whole.start
     while begin < whole.stop:
         end = begin + step if whole.stop - begin > step + step // 2 else whole.stop
@@ -149,9 +153,10 @@ def _cut(whole: slice, step: int) -> Iterator[slice]:
 
 
 def strips_of(values: Iterable[Any], settled: bool = False) -> Strips | Tiles | None:
-    """How to cut the arrays among a call's arguments; None if they are few elements, or do not fit together.
+    """Return how to cut the arrays among a call's arguments; None if all are small, or they cannot be cut alike.
 
-    With ``settled``, the result is a target, or gets its strides later: those of dimensions of size 1 are free.
+    ``settled`` says that the result is an existing target or gets its strides later. Then any strides will do for its
+    dimensions of size 1.
     """
     arrays = [x for x in values if type(x) is ndarray and x.ndim]
     if not any(x.size > MANY for x in arrays):
@@ -166,13 +171,13 @@ def strips_of(values: Iterable[Any], settled: bool = False) -> Strips | Tiles | 
         return _tiles_if(settled, arrays)
     try:
         fits = np.broadcast_shapes(*(x.shape for x in arrays)) == shape
-    except ValueError:  # the kernel says so in torch's words
+    except ValueError:  # the kernel raises torch's error
         return None
     return Strips(shape, None, shape[0], STRIP // row) if fits else _tiles_if(settled, arrays)
 
 
 def _of_other_order(arrays: list[ndarray], settled: bool) -> Strips | None:
-    """The strips of arrays of one shape that have their dimensions in one other order, without gaps."""
+    """Return the strips of dense arrays that share one shape and one memory order other than row-major; else None."""
     first = arrays[0]
     if (1 in first.shape and not settled) or any(x.shape != first.shape for x in arrays):
         return None
@@ -217,7 +222,7 @@ def tiles_of(arrays: list[ndarray]) -> Tiles | None:
 
 
 def stripwise(kernel: Callable[..., Any], settled: bool = False) -> Callable[..., Any]:
-    """Wrap an elementwise kernel: large arrays are computed strip by strip; ``settled`` as in `strips_of`."""
+    """Wrap an elementwise kernel so that it computes large arrays strip by strip; ``settled`` is as in `strips_of`."""
 
     def stripped(*args: Any, **kwargs: Any) -> Any:
         for x in args:
@@ -225,7 +230,7 @@ def stripwise(kernel: Callable[..., Any], settled: bool = False) -> Callable[...
                 strips = strips_of([*args, *kwargs.values()], settled)
                 target = WRITTEN.target
                 if strips is None or (type(target) is ndarray and not _fits(strips, target)):
-                    break  # torch visits elements in the target's order
+                    break  # torch visits elements in the target's memory order, and the strips have another
                 return _result(strips, kernel, args, kwargs)
         return kernel(*args, **kwargs)
 
@@ -233,7 +238,10 @@ def stripwise(kernel: Callable[..., Any], settled: bool = False) -> Callable[...
 
 
 def _keeps_order(strips: Strips, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether a kernel's result has the order of its arguments: not so of `pow` with a number as its base."""
+    """Return whether a kernel's result has its arguments' memory order.
+
+    `pow` of a number and a tensor does not keep it.
+    """
 
     def corner(x: Any) -> Any:
         return x[(slice(0, 2),) * x.ndim].copy(order="K") if type(x) is ndarray and x.shape == strips.shape else x
@@ -253,12 +261,12 @@ def _result(strips: Strips | Tiles, kernel: Callable[..., Any], args: tuple, kwa
     try:
         keeps = plain or (isinstance(strips, Strips) and _keeps_order(strips, kernel, args, kwargs))
         first = compute(strips.first) if keeps else None
-    except FAILURES:  # the whole call names its own shapes
+    except FAILURES:  # the call on whole arrays raises the error, which names their shapes
         first = None
     if first is None:
         return kernel(*args, **kwargs)
     if any(type(x) is ndarray and np.may_share_memory(first, x) for x in (*args, *kwargs.values())):
-        return kernel(*args, **kwargs)  # the operator returns its argument
+        return kernel(*args, **kwargs)  # the operator returned its argument
     out = strips.empty(first.dtype)
     strips.part(out, strips.first)[...] = first
     strips.run(place, rest=True)
@@ -266,7 +274,7 @@ def _result(strips: Strips | Tiles, kernel: Callable[..., Any], args: tuple, kwa
 
 
 def _fits(strips: Strips | Tiles, target: ndarray) -> bool:
-    """Whether a target's memory has the order that the strips have."""
+    """Return whether a target's memory order is the order of the strips."""
     if strips.order is None or target.ndim != len(strips.order):
         return target.flags.c_contiguous
     return target.transpose(strips.order).flags.c_contiguous
@@ -279,10 +287,11 @@ def write_strips(
     write: Callable[[ndarray, Any], Any],
     in_turn: bool = False,
 ) -> bool:
-    """Compute and write a target strip by strip; False if the call fails, for its own error then names whole shapes.
+    """Compute a result and write it into a target strip by strip; return False if the call fails.
 
-    ``compute(part)`` calls the kernel with ``part(x)`` for each argument. It fails for dtypes or shapes, if at all, and so
-    before a strip is written. Each element is read before it is written.
+    ``compute(part)`` calls the kernel with ``part(x)`` for each argument. It can fail only because of dtypes or shapes,
+    and so on the first strip, before anything is written. Its error would name the shape of a strip, so after False the
+    caller computes on the whole arrays. Each element is read before it is written.
     """
 
     def work(strip: Any) -> None:
@@ -306,7 +315,11 @@ def _overlaps(x: ndarray) -> bool:
 
 
 def target_strips(target: Any, values: Iterable[Any], in_turn: bool = False) -> Strips | Tiles | None:
-    """How to write a target strip by strip: as `strips_of`, if it has the result's shape and no part of an operand."""
+    """Return how to write a target strip by strip, as `strips_of`; None if that is impossible.
+
+    The target must have the result's shape. An operand may be the target itself, but must not share memory with it
+    otherwise.
+    """
     if type(target) is not ndarray or target.size <= MANY:
         return None
     given = [x for x in values if type(x) is ndarray]

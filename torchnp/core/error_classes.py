@@ -1,7 +1,8 @@
-"""Refusals whose class changed in a version of torch, while their words stayed.
+"""Errors whose class changed in a version of torch while their message stayed the same.
 
-Kernels raise RuntimeError, which all versions did at first. `of_version` gives an error the class that the described
-version has: torch makes refusals of dtypes NotImplementedError or TypeError, a family of operators with each version.
+Kernels raise RuntimeError, the class that all these errors had at first. `of_version` converts an error to the class
+that the target version of torch raises. With each version, torch turns errors about dtypes into NotImplementedError or
+TypeError for more operators.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 
 from torchnp.core.target import Version, current, parse
 
-# The first version, the class since then, and a regular expression for the start of torch's words.
+# The first version that raises another class, that class, and a regular expression for the start of torch's message.
 CHANGED: tuple[tuple[str, type[Exception], str], ...] = (
     ("2.14", NotImplementedError, r"(Subtraction|Negation), the `-` operator,"),
     ("2.14", NotImplementedError, r"The `\+` operator, on a bool tensor"),
@@ -64,7 +65,7 @@ def _patterns(version: Version) -> tuple[tuple[type[Exception], re.Pattern[str]]
 
 
 def of_version(error: BaseException | None) -> Exception | None:
-    """The error in the class that it has in the described version, or None if it has that already."""
+    """Return the error as the class that the target version of torch raises; None if its class does not change."""
     if type(error) is not RuntimeError:
         return None
     words = str(error)

@@ -1,7 +1,7 @@
-"""torch's error messages, each defined once: functions that return the exception for the caller to raise.
+"""torch's error messages, each defined once. The functions return an exception, which the caller raises.
 
-A message that only one kernel uses lives in that kernel; messages that three or more use live here. The tests compare
-each line with torch's own.
+A message of one kernel is in that kernel's module; messages of three or more kernels are here. The tests compare each
+message with torch's own.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from torchnp.dtypes import c_name, scalar_name
 
 Shape = Sequence[int]
 
-# What kernels raise for arguments that they cannot handle.
+# The exceptions that a kernel raises for arguments that it does not support.
 FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 class MissingKernelError(RuntimeError):
-    """There is no kernel for an operator: in the table, under `NumpyMode`, on the device or on a server.
+    """Raised when an operator has no kernel: in the table, under `NumpyMode`, on the device or on a server.
 
-    `torchnp.table` raises a subclass that is also a KeyError; a handle raises one that is also a NotImplementedError.
+    `torchnp.table` raises a subclass that is also a KeyError. A remote tensor raises one that is also a
+    NotImplementedError.
     """
 
 
 def shape_text(shape: Shape) -> str:
-    """A shape as torch prints it: ``[2, 3]``."""
+    """Return a shape as torch prints it: ``[2, 3]``."""
     return f"[{', '.join(map(str, shape))}]"
 
 
@@ -35,37 +36,37 @@ def shape_text(shape: Shape) -> str:
 
 
 def not_implemented(kernel: str, dtype: np.dtype) -> NotImplementedError:
-    """A torch kernel does not support a dtype: ``"ceil" not implemented for 'Bool'``."""
+    """Return the error for a dtype that a torch kernel does not support: ``"ceil" not implemented for 'Bool'``."""
     return NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(dtype)}'")
 
 
 def overflow(target: str) -> RuntimeError:
-    """A number is beyond the range of a C++ type; ``target`` is its spelling."""
+    """Return the error for a number beyond the range of a C++ type; ``target`` is the type's spelling."""
     return RuntimeError(f"value cannot be converted to type {target} without overflow")
 
 
 def cannot_cast(result: np.dtype, target: np.dtype, spell: Callable[[np.dtype], str] = scalar_name) -> RuntimeError:
-    """A result is written into a tensor whose dtype cannot hold it."""
+    """Return the error for a result that is written into a tensor whose dtype cannot hold it."""
     return RuntimeError(f"result type {scalar_name(result)} can't be cast to the desired output type {spell(target)}")
 
 
 def out_dtype(expected: np.dtype, found: np.dtype) -> RuntimeError:
-    """An out has another dtype than the result, or than the requested dtype."""
+    """Return the error for an ``out=`` whose dtype is not the result's, or not the requested one."""
     return RuntimeError(f"Expected out tensor to have dtype {c_name(expected)}, but got {c_name(found)} instead")
 
 
 def expected_type(expected: np.dtype, found: np.dtype) -> RuntimeError:
-    """An operand does not have the dtype that a kernel requires."""
+    """Return the error for an operand without the dtype that a kernel requires."""
     return RuntimeError(f"expected scalar type {scalar_name(expected)} but found {scalar_name(found)}")
 
 
 def found_dtype(found: np.dtype, expected: np.dtype) -> RuntimeError:
-    """A tensor's dtype differs from the others' in an op that does not promote."""
+    """Return the error for a tensor whose dtype differs from the other tensors' in an op that does not promote."""
     return RuntimeError(f"Found dtype {scalar_name(found)} but expected {scalar_name(expected)}")
 
 
 def mean_of(dtype: np.dtype) -> RuntimeError:
-    """A mean of integers, which an integer dtype cannot hold."""
+    """Return the error for the mean of integers, which an integer dtype cannot hold."""
     return RuntimeError(
         "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
         f"Got: {scalar_name(dtype)}"
@@ -73,7 +74,7 @@ def mean_of(dtype: np.dtype) -> RuntimeError:
 
 
 def dense_dtype(dtype: np.dtype) -> RuntimeError:
-    """oneDNN does not support a dtype."""
+    """Return the error for a dtype that oneDNN does not support."""
     words = "itensor_view_from_dense expects float/bfloat16/half/int8/fp8 tensor input"
     return RuntimeError(words + scalar_name(dtype))
 
@@ -86,32 +87,32 @@ def complex_clamp() -> NotImplementedError:
 
 
 def size_mismatch(a: int, b: int, dim: int) -> RuntimeError:
-    """Two tensors do not broadcast."""
+    """Return the error for two tensors that do not broadcast."""
     return RuntimeError(
         f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}"
     )
 
 
 def expand_mismatch(wanted: int, own: int, dim: int, target: Shape, shape: Shape) -> RuntimeError:
-    """A tensor of ``shape`` does not expand to ``target`` in one of the target's dimensions."""
+    """Return the error for a tensor of ``shape`` that does not expand to ``target``, in dimension ``dim``."""
     return RuntimeError(
         f"The expanded size of the tensor ({wanted}) must match the existing size ({own}) at non-singleton dimension "
         f"{dim}.  Target sizes: {shape_text(target)}.  Tensor sizes: {shape_text(shape)}"
     )
 
 
-# The dtypes with their own tensor type in torch's legacy API, as expand prints it.
+# Dtypes that have a tensor type of their own in torch's legacy API; ``expand`` prints its name.
 _LEGACY = frozenset({"Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"})
 
 
 def tensor_type(dtype: np.dtype) -> str:
-    """A tensor's type as torch prints it in messages that spell out the whole call."""
+    """Return a tensor's type as torch prints it in messages that spell out the whole call."""
     name = scalar_name(dtype)
     return f"torch.{name}Tensor" if name in _LEGACY else f"CPU{name}Type"
 
 
 def too_few_sizes(dtype: np.dtype, shape: Shape, target: Shape) -> RuntimeError:
-    """A tensor does not expand to fewer dimensions than it has."""
+    """Return the error for expanding a tensor to fewer dimensions than it has."""
     return RuntimeError(
         f"expand({tensor_type(dtype)}{{{shape_text(shape)}}}, size={shape_text(target)}): the number of sizes provided "
         f"({len(target)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
@@ -119,7 +120,7 @@ def too_few_sizes(dtype: np.dtype, shape: Shape, target: Shape) -> RuntimeError:
 
 
 def output_shape(target: Shape, result: Shape) -> RuntimeError:
-    """An in-place result has another shape than its target."""
+    """Return the error for an in-place op whose result has another shape than its target."""
     return RuntimeError(
         f"output with shape {shape_text(target)} doesn't match the broadcast shape {shape_text(result)}"
     )
@@ -130,12 +131,12 @@ def negative_size(size: int, shape: Shape) -> RuntimeError:
 
 
 def invalid_view(shape: Shape, numel: int) -> RuntimeError:
-    """A reshape to another number of elements."""
+    """Return the error for a reshape to another number of elements."""
     return RuntimeError(f"shape '{shape_text(shape)}' is invalid for input of size {numel}")
 
 
 def ambiguous_view(shape: Shape) -> RuntimeError:
-    """A reshape of an empty tensor that leaves a size of -1 undetermined."""
+    """Return the error for a reshape of an empty tensor in which a size of -1 is ambiguous."""
     return RuntimeError(
         f"cannot reshape tensor of 0 elements into shape {shape_text(shape)} because the unspecified dimension size "
         "-1 can be any value and is ambiguous"
@@ -143,7 +144,7 @@ def ambiguous_view(shape: Shape) -> RuntimeError:
 
 
 def batch2_mismatch(batch: int, rows: int, found: Shape) -> RuntimeError:
-    """The second operand of a batched product does not match the first's sizes."""
+    """Return the error for a batched product whose second operand does not match the first one's sizes."""
     return RuntimeError(
         f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {rows}] but got: "
         f"[{found[0]}, {found[1]}]."
@@ -154,13 +155,13 @@ def batch2_mismatch(batch: int, rows: int, found: Shape) -> RuntimeError:
 
 
 def dim_out_of_range(dim: int, ndim: int) -> IndexError:
-    """A dimension is out of range for ``ndim`` dimensions; a 0-d tensor has the dimensions 0 and -1."""
+    """Return the error for a dimension that is out of range; a 0-d tensor has the dimensions 0 and -1."""
     span = ndim or 1
     return IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
 
 
 def no_dimensions(dim: int) -> IndexError:
-    """torch asks for the size of a dimension of a 0-d tensor."""
+    """Return the error for asking a 0-d tensor for the size of a dimension."""
     return IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
 
 
@@ -184,14 +185,14 @@ def unknown_reduction(reduce: Any) -> RuntimeError:
 
 
 def expected_true(condition: str) -> RuntimeError:
-    """torch's message for a failed condition in its code."""
+    """Return torch's error for a failed internal check; ``condition`` is the C++ expression."""
     improve = "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
     return RuntimeError(f"Expected {condition} to be true, but got false.  {improve}")
 
 
 # ---------------------------------------------------------------- linear algebra
 
-# Why an algorithm failed, by a word in its name; ``{0}`` stands for LAPACK's code.
+# Why an algorithm failed, by a word in the algorithm's name; ``{0}`` stands for LAPACK's error code.
 ALGORITHM_FAILED = {
     "inv": "The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.",
     "solve": "The solver failed because the input matrix is singular.",
@@ -220,14 +221,14 @@ EMPTY_FILTER = (
 
 
 def by(sizes: Shape) -> str:
-    """Sizes as torch prints them in convolution messages: ``2 x 3``."""
+    """Return sizes as torch prints them in messages about convolutions: ``2 x 3``."""
     return " x ".join(map(str, sizes))
 
 
 def conv_misfit(
     input: Shape, weight: Shape, bias: Shape | None, transposed: bool, groups: int, channels: int, outputs: int
 ) -> RuntimeError:
-    """The shapes of a convolution's arguments do not match."""
+    """Return the error for convolution arguments whose shapes do not match."""
     shape, of_input = shape_text(weight), shape_text(input)
     wanted, found = f"expected weight to be divisible by {groups} at dimension 0", f"weight of size [{shape}] instead"
     given = f"Given groups={groups}"
@@ -247,7 +248,7 @@ def conv_misfit(
 
 
 def no_filter(sizes: Shape, weight: Shape, transposed: bool, dilated: bool) -> RuntimeError:
-    """A filter has no elements, in the words of each backend."""
+    """Return the error of torch's backend for a filter without elements."""
     words = "kernel size should be greater than zero, but got"
     if not transposed and dilated:
         return RuntimeError(f"{words} {shape_text(sizes)}")
@@ -259,7 +260,7 @@ def no_filter(sizes: Shape, weight: Shape, transposed: bool, dilated: bool) -> R
 
 
 def no_channels(weight: Shape) -> RuntimeError:
-    """The weight of a transposed convolution yields no channels, in the words of torch's native backend."""
+    """Return the error of torch's native backend for a transposed convolution whose weight has no output channels."""
     if len(weight) == 5:
         return RuntimeError(f"{EMPTY_FILTER} {shape_text(weight)}")
     seen = weight if len(weight) == 4 else (*weight[:2], 1, *weight[2:])
@@ -267,13 +268,13 @@ def no_channels(weight: Shape) -> RuntimeError:
 
 
 def small_output(sizes: Shape, out: Shape) -> RuntimeError:
-    """The result of a transposed convolution is empty."""
+    """Return the error for a transposed convolution whose result is empty."""
     words = f"Given input size per channel: ({by(sizes)}). Calculated output size per channel: ({by(out)})."
     return RuntimeError(f"{words} Output size is too small")
 
 
 def no_primitive(name: str, kind: str = " forward propagation") -> RuntimeError:
-    """oneDNN does not support the sizes of a convolution or a product."""
+    """Return the error for sizes of a convolution or a product that oneDNN does not support."""
     return RuntimeError(
         f"could not create a primitive descriptor for the {name}{kind} primitive. Run workload with "
         "environment variable ONEDNN_VERBOSE=all to get additional diagnostic information."

@@ -1,4 +1,4 @@
-"""Why overloads are not provided: the patterns of ``torchnp/data/excluded.toml``."""
+"""Why overloads are not provided: the reasons in ``torchnp/data/excluded.toml``, each with patterns of op names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXCLUDED = Path(__file__).parent.parent / "data" / "excluded.toml"
 
 
 def reason_of(name: str) -> str | None:
-    """The reason of the first pattern that matches an overload or its op; None if none does."""
+    """Return the reason of the first pattern that matches an overload or its op; None if none matches."""
     overload = name.partition("::")[2]
     base = overload.partition(".")[0]
     return next((why for is_one, why in _patterns() if is_one(base) or is_one(overload)), None)

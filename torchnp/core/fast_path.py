@@ -1,9 +1,10 @@
 """Quick twins: fast paths for a kernel's commonest cases, each with a declared accuracy.
 
-A twin takes the arguments of its body, the full kernel. It checks whether they are its case; if so it computes, else it
-returns None and the body computes. The check must rule out every failure: the caller catches only the error of a busy
-quiet context. A twin does not modify its arguments, returns arrays, and is *exact* (the body's result: bits, strides,
-signs, nan) or declares its largest deviation. `opinfo_tests` runs every twin against its body.
+A twin takes the arguments of its body, the full kernel. It checks whether they are a case that it supports. If so, it
+computes the result; else it returns None and the body runs. The check must rule out every failure: the caller catches
+only the error that `run_quiet` raises while its context is in use. A twin does not modify its arguments, returns
+arrays, and either is *exact* (it returns the body's bits, strides, signs and nan) or declares its largest deviation.
+`opinfo_tests` runs every twin against its body.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Quick:
-    """A twin and its accuracy."""
+    """A twin and its declared accuracy."""
 
     function: Function
-    ulp: float = 0.0  # largest deviation, in units in the last place of the scale; 0: the body's exact result
-    scale: Function | None = None  # computes the magnitudes for ulp from the arguments; default: the result's own
-    why: str = ""  # why the result is as good as the body's
-    placed: bool = False  # takes and returns only tensors that `apply.is_plain`: no layout step is needed
+    ulp: float = 0.0  # largest deviation, in units in the last place of ``scale``; 0: exact
+    # Computes from the arguments the magnitudes that ``ulp`` refers to; default: the result's own.
+    scale: Function | None = None
+    why: str = ""  # why the twin's result is as good as the body's
+    placed: bool = False  # takes and returns only tensors for which `apply.is_plain` holds, so no layout step is needed
 
 
 def exact(function: Function, placed: bool = False) -> Quick:
@@ -45,13 +47,13 @@ def within(ulp: float, function: Function, why: str, scale: Function | None = No
     Parameters
     ----------
     ulp : float
-        Largest deviation from the body's results, in units in the last place of the scale.
+        Largest deviation from the body's results, in units in the last place of ``scale``.
     function : callable
         The twin.
     why : str
-        Why both results count as torch's.
+        Why both results are acceptable as torch's.
     scale : callable, optional
-        Computes the magnitudes for ``ulp`` from the same arguments, if they are not the result's.
+        Computes from the same arguments the magnitudes that ``ulp`` refers to; by default they are the result's.
     """
     return Quick(function, ulp, scale, why)
 
@@ -59,21 +61,24 @@ def within(ulp: float, function: Function, why: str, scale: Function | None = No
 # ---------------------------------------------------------------- checks that several twins share
 
 
-FEW_INDICES: Threshold = 64  # indices that fast paths check as Python numbers
+FEW_INDICES: Threshold = 64  # fast paths check up to this many indices as Python numbers
 
 
 def is_float(x: Any) -> bool:
-    """Whether an argument is a tensor of float32 or float64."""
+    """Return whether an argument is a tensor of float32 or float64."""
     return type(x) is ndarray and (x.dtype is float32 or x.dtype is float64)
 
 
 def is_axis(dim: Any, ndim: int) -> bool:
-    """Whether an argument is an int in range for the dimensions of a tensor that is not 0-d."""
+    """Return whether an argument is an int and a valid dimension of a tensor that is not 0-d."""
     return type(dim) is int and -ndim <= dim < ndim
 
 
 def axes(dim: Any, ndim: int) -> tuple[int, ...] | None:
-    """A list of distinct dimensions as NumPy's ``axis``; an empty list means all. None for anything else."""
+    """Return a list of distinct dimensions as NumPy's ``axis``; None for anything else.
+
+    An empty list means all dimensions.
+    """
     if type(dim) is not list and type(dim) is not tuple:
         return None
     if len(dim) == 1:
@@ -96,12 +101,13 @@ class CallSignature:
 
     positional: int
     required: int
-    places: dict[str, int]  # each name's position: more positional arguments than that already include it
+    places: dict[str, int]  # each name's position; a call with more positional arguments has already passed it
     keywords: frozenset[str]  # required keyword-only arguments
-    taken: set[tuple] = field(default_factory=set, compare=False)  # cache of calls that bind: positional count, names
+    # Cache of the calls that bind: the number of positional arguments, and the names.
+    taken: set[tuple] = field(default_factory=set, compare=False)
 
     def takes(self, given: int, named: dict[str, Any]) -> bool:
-        """Whether a call with ``given`` positional arguments and these keywords binds."""
+        """Return whether a call with ``given`` positional arguments and these keywords binds."""
         call = (given, *named)
         if call in self.taken:
             return True
@@ -118,7 +124,10 @@ class CallSignature:
 
 
 def signature_of(function: Function, schema: Schema) -> CallSignature:
-    """The `CallSignature` of a twin for an overload, which may have fewer arguments: ``max`` has no ``dim``."""
+    """Return the `CallSignature` of a twin for an overload.
+
+    An overload may lack some of the twin's arguments: ``max`` has no ``dim``.
+    """
     kinds = inspect.Parameter
     names = {RESERVED.get(a.name, a.name) for a in schema.args}
     given = [p for p in inspect.signature(function).parameters.values() if p.name in names]

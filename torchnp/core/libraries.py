@@ -1,8 +1,8 @@
-"""Rows for other libraries' operators: `torchnp.kernel` declares one and adds it to the table.
+"""Rows for other libraries' operators: `torchnp.kernel` declares a row and adds it to the table.
 
-A package names the module that declares its rows in the entry point group ``torchnp.kernels``, under its operators'
-namespace. The module is imported when that namespace is first used. Nothing here imports torch. If torch is already
-loaded, this module reads the schemas that the library has registered there.
+A package lists the module that declares its rows in the entry point group ``torchnp.kernels``, with its operators'
+namespace as the entry point's name. The module is imported when that namespace is first used. Nothing here imports
+torch. If torch is already loaded, this module reads the schemas that the library has registered there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torchnp.core.schema import RESERVED, Schema, is_type
 from torchnp.derived.rules import check_write_pattern
 
 GROUP = "torchnp.kernels"
-OWN = ("aten", "prims")  # the namespaces whose rows are in this package
+OWN = ("aten", "prims")  # namespaces whose rows belong to torchnp itself
 PREFIXES = tuple(f"{space}::" for space in OWN)
 
 Body = TypeVar("Body", bound=Callable[..., Any])
@@ -41,8 +41,8 @@ def kernel(
 ) -> Callable[[Body], Body]:
     """Declare the NumPy function of another library's operator, as a decorator.
 
-    The function becomes a row of `torchnp.table`, and every way to run a program uses it: by name, under `NumpyMode`,
-    on the device, compiled, and in programs that `torchnp.load` reads. It takes arrays for tensors, with the schema's
+    The function becomes a row of `torchnp.table`, and every way to run a program uses it: calls by name, `NumpyMode`,
+    the device, `torch.compile`, and programs that `torchnp.load` reads. It takes arrays for tensors, with the schema's
     names, order and defaults. It returns new arrays and never writes to its arguments. In-place and ``out=`` overloads
     derive from it by rule, as for torch's own operators.
 
@@ -55,7 +55,7 @@ def kernel(
         ``"scale(Tensor self, Scalar factor) -> Tensor"``. Without it, the library must have registered them with
         ``torch.library``. With it, torch is not needed; if the library has registered schemas too, they must agree.
     like : callable, optional
-        The NumPy or SciPy function that a reader would take for the same.
+        The NumPy or SciPy function that a reader would expect to do the same.
     tags : iterable of str, optional
         torch's tags for the given schemas: ``"nondeterministic_seeded"`` for an operator that draws random numbers.
 
@@ -67,8 +67,8 @@ def kernel(
     Raises
     ------
     ValueError
-        A name has no namespace, has one of torchnp's own, is declared twice, or has no schema; a schema is malformed or
-        differs from torch's; or the function's parameters do not match the schema.
+        A name has no namespace, has the namespace ``aten`` or ``prims``, is declared twice, or has no schema; a schema
+        is malformed or differs from torch's; or the function's parameters do not match the schema.
 
     Examples
     --------
@@ -110,7 +110,7 @@ _SCHEMA = re.compile(r"(?:(\w+)::)?(\w+(?:\.\w+)?)(\(.*\) -> \S.*)")
 
 
 def _schemas_of(names: tuple[str, ...], schema: str | Sequence[str], tags: frozenset[str]) -> dict[str, Schema]:
-    """The schemas of a declaration, by name: those given, and those that torch has registered in the namespace."""
+    """Return the schemas of a declaration by name: the given ones, and those registered in torch."""
     if not names or not all(isinstance(n, str) for n in names):
         raise TypeError('torchnp.kernel takes the names of overloads: @torchnp.kernel("mylib::op")')
     for name in names:
@@ -166,7 +166,7 @@ def _given_schemas(texts: list[str], space: str, tags: frozenset[str]) -> dict[s
 
 
 def _torchs_schemas(space: str) -> dict[str, Schema]:
-    """The schemas that a library has registered in torch; empty if torch is not loaded."""
+    """Return the schemas that a library has registered in torch; an empty dict if torch is not loaded."""
     if sys.modules.get("torch") is None:  # None also marks a module whose import was blocked
         return {}
     from torchnp.interop._private import registered_schemas
@@ -182,14 +182,14 @@ def _check_agreement(given: dict[str, Schema], registered: dict[str, Schema]) ->
 
 
 def check_registered(name: str, text: str) -> None:
-    """Raise if a row's schema differs from the one that its library has since registered in torch."""
+    """Raise RuntimeError if a row's schema differs from the one that its library has since registered in torch."""
     ours, theirs = SCHEMAS.get(name), Schema(text)
     if ours is not None and not same_call(ours, theirs):
         raise RuntimeError(f"{name}: its row is of another version of the library: {ours}, and torch has {theirs}")
 
 
 def same_call(a: Schema, b: Schema) -> bool:
-    """Whether two schemas take and write the same arguments and return the same types."""
+    """Return whether two schemas take and write the same arguments and return the same types."""
     mine, theirs = (
         [(x.name, _plain(x.type), x.kwonly, x.is_write, repr(x.default)) for x in s.args]
         + [(_plain(r.type), r.is_write, bool(r.alias)) for r in s.returns]
@@ -217,7 +217,7 @@ def _without_schema(name: str, texts: list[str], registered: dict[str, Schema]) 
 
 
 def misfit(body: Callable[..., Any], schema: Schema) -> str:
-    """How a body's parameters differ from its schema; "" if they match."""
+    """Return how a body's parameters differ from its schema; "" if they match."""
     parameters = [*inspect.signature(body).parameters.values()]
     have, want = [p.name for p in parameters], [RESERVED.get(a.name, a.name) for a in schema.args]
     if have != want:
@@ -254,17 +254,17 @@ def _entries() -> dict[str, list[EntryPoint]]:
 
 
 def offered() -> list[str]:
-    """The namespaces that torchnp and installed packages have rows for."""
+    """Return the namespaces for which torchnp or an installed package has rows."""
     return sorted(_entries())
 
 
 def import_rows(space: str) -> bool:
-    """Import, once, the rows that torchnp or packages declare for a namespace; return whether any overload is known.
+    """Import the rows that are declared for a namespace, once; return whether any of its overloads is known.
 
     Raises
     ------
     ImportError
-        A package's module cannot be imported, or declares no row in the namespace; none of its rows are kept.
+        A package's module cannot be imported or declares no row in the namespace. None of its rows is kept then.
     """
     if space in OWN:
         return True
@@ -272,7 +272,7 @@ def import_rows(space: str) -> bool:
         with _lock:
             for entry in _entries()[space] if space not in _met else ():
                 _load(entry)
-            _met.add(space)  # only now, so that other threads wait for the rows
+            _met.add(space)  # set last, so that other threads wait until the rows are declared
     return any(name.startswith(f"{space}::") for name in SCHEMAS)
 
 
@@ -293,7 +293,7 @@ def _load(entry: EntryPoint) -> None:
 
 
 def _forget(names: set[str]) -> None:
-    """Remove declared rows: a package that failed half-way declares them again on the next import."""
+    """Remove declared rows, because a package that failed half-way declares them again at the next import."""
     for name in names:
         SCHEMAS.pop(name, None)
         REGISTERED.pop(name, None)

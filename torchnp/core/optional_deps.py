@@ -1,15 +1,15 @@
-"""Messages for missing optional packages (the extras in pyproject.toml): name all at once, and how to get them."""
+"""Messages about missing optional packages, which name all of them and the extra that installs them."""
 
 from __future__ import annotations
 
 import importlib.util
 
-# Package names that differ from the module's.
+# Packages whose name differs from their module's.
 _PACKAGES = {"sklearn": "scikit-learn", "grpc": "grpcio", "prometheus_client": "prometheus-client"}
 
 
 def lacking(extras: str, *modules: str) -> str:
-    """Name the missing modules' packages and the command that installs them; "" if none is missing."""
+    """Return a message with the missing modules' packages and the command that installs them; "" if none is missing."""
     missing = [_PACKAGES.get(m, m) for m in modules if importlib.util.find_spec(m) is None]
     if not missing:
         return ""
@@ -19,6 +19,6 @@ def lacking(extras: str, *modules: str) -> str:
 
 
 def explained(error: ModuleNotFoundError, what: str, extras: str, *modules: str) -> ModuleNotFoundError:
-    """An import error with the words of `lacking`, if a listed package is not installed; else the error itself."""
+    """Return an import error with the message of `lacking` if a module is not installed, else the error itself."""
     said = lacking(extras, *modules)
     return ModuleNotFoundError(f"{what} {said}", name=error.name) if said else error

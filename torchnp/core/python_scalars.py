@@ -1,10 +1,10 @@
 """torch's conversions of Python numbers, each defined once.
 
-A number in a call has one of five C++ types: bool, int64, uint64 (integers from 2**63 on), double or complex double.
-It becomes an element of a dtype in one of two ways. An op that converts its Scalar to a type gets it *checked*
-(`scalar`, `real`): a value beyond the type's range is refused. A number in a tensor's place, and a number that C++
-converts implicitly, is *cast* (`number`): integers wrap, and nothing is refused. Source: all dtypes times a grid of
-values on torch 2.13, which the tests repeat.
+A number in a call has one of five C++ types: bool, int64, uint64 (integers from 2**63 on), double or complex double. It
+becomes an element of a dtype in one of two ways. If an op converts a Scalar to a type, the number is *checked*
+(`scalar`, `real`): a value beyond the type's range is an error. A number that is passed for a tensor, or that C++
+converts implicitly, is *cast* (`number`): integers wrap, and no value is an error. These rules come from running torch
+2.13 on a grid of values in all dtypes; the tests repeat this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Conversion = Callable[[Any, np.dtype], ndarray]
 
 
 def too_wide(x: Any) -> OverflowError | None:
-    """Python's error for an integer that fits no C++ type; None for any other number."""
+    """Return Python's error for an integer that fits no C++ type; None for any other number."""
     if not isinstance(x, int) or -(2**63) <= x < 2**64:
         return None
     return OverflowError("can't convert negative int to unsigned" if x < 0 else "int too big to convert")
@@ -59,12 +59,12 @@ def _cast(x: Any, dtype: np.dtype) -> ndarray:
     if problem is not None:
         raise problem
     with np.errstate(all="ignore"):  # torch silently turns a number too large for a float into an infinity
-        return dt.cast(np.asarray(x), dtype).view(dtype)  # NumPy's uint64 may be C's long long, a dtype of its own
+        return dt.cast(np.asarray(x), dtype).view(dtype)  # NumPy's uint64 may be C's long long, a separate dtype
 
 
 @_remembered
 def number(x: Any, dtype: np.dtype) -> ndarray:
-    """A number cast to a dtype as C++ does (``static_cast``), as a read-only 0-d array: integers wrap.
+    """Return a number cast to a dtype as C++ does (``static_cast``), as a read-only 0-d array: integers wrap.
 
     Raises
     ------
@@ -76,14 +76,14 @@ def number(x: Any, dtype: np.dtype) -> ndarray:
 
 @_remembered
 def scalar(x: Any, dtype: np.dtype) -> ndarray:
-    """A number as an element of a dtype (``Scalar::to<T>``), as a read-only 0-d array, if its value fits.
+    """Return a number as an element of a dtype (``Scalar::to<T>``), as a read-only 0-d array, if its value fits.
 
-    Negative integers wrap in an unsigned dtype, floats lose their fraction in an integer.
+    Negative integers wrap in an unsigned dtype; floats lose their fraction in an integer dtype.
 
     Raises
     ------
     RuntimeError
-        The value is beyond the range of the dtype, or complex where the dtype is not.
+        The value is beyond the range of the dtype, or is complex and the dtype is not.
     OverflowError
         An integer beyond 64 bits.
     """
@@ -93,39 +93,42 @@ def scalar(x: Any, dtype: np.dtype) -> ndarray:
 
 
 def single(x: Any, dtype: np.dtype) -> ndarray:
-    """A number as torch fills it into a one-element tensor: floating types narrower than float32 get a cast."""
+    """Return a number as torch fills it into a one-element tensor.
+
+    It is cast for floating dtypes narrower than float32, else checked.
+    """
     return number(real(x), dtype) if dt.is_floating(dtype) and dtype.itemsize < 4 else scalar(x, dtype)
 
 
 def real(x: Any) -> float:
-    """A number as a double (``Scalar::toDouble``): refused if it is complex."""
+    """Return a number as a double (``Scalar::toDouble``); a complex number is an error."""
     return x if type(x) is float else float(scalar(x, dt.float64))
 
 
 def whole(x: Any) -> int:
-    """A number as an int64 (``Scalar::toLong``): floats lose their fraction."""
+    """Return a number as an int64 (``Scalar::toLong``); floats lose their fraction."""
     return int(scalar(x, dt.int64))
 
 
 def tensor(x: Any) -> ndarray:
-    """A number in a tensor's place, as a 0-d array of its own dtype (a wrapped number)."""
+    """Return a number that is passed for a tensor as a 0-d array of its own dtype (a wrapped number)."""
     return x if isinstance(x, ndarray) else number(x, dt.number_dtype(x))
 
 
 def item(x: ndarray) -> Any:
-    """The element of a tensor of one element as a Python number (``Tensor.item()``)."""
+    """Return the element of a one-element tensor as a Python number (``Tensor.item()``)."""
     if x.dtype.num > 255:  # an ml_dtypes dtype
         x = dt.cast(x, dt.complex64 if dt.is_complex(x.dtype) else dt.float32)
     return x.item()
 
 
 def _fits(x: Any, dtype: np.dtype) -> bool:
-    """Whether torch's range check lets a number pass (``c10::overflows`` is false)."""
+    """Return whether a number passes torch's range check (``c10::overflows`` is false)."""
     if dtype == dt.bool_:
         return True
     part = dt.to_real(dtype)
     if isinstance(x, complex):
-        # The imaginary part must fit as well: 0 does not if the dtype's smallest value is above 0.
+        # The imaginary part must fit as well; even 0 does not if the dtype's smallest value is above 0.
         return (dt.is_complex(dtype) or x.imag == 0) and _fits(x.real, part) and _fits(x.imag, part)
     low, high = _limits(part)
     if isinstance(x, int):
@@ -145,5 +148,5 @@ def _limits(dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def each(value: Any, n: int) -> tuple[int, ...]:
-    """An ``int[n]`` argument as a tuple: torch repeats a lone number n times."""
+    """Return an ``int[n]`` argument as a tuple; torch repeats a single number n times."""
     return (int(value),) * n if isinstance(value, (int, np.integer)) else tuple(map(int, value))

@@ -23,7 +23,7 @@ ndarray = np.ndarray
 Body = TypeVar("Body", bound=Callable[..., Any])
 Settle = Callable[
     [Any, tuple, dict[str, Any]], Any
-]  # takes results and arguments, returns the results with torch's strides
+]  # takes the results and the arguments; returns the results with torch's strides
 
 
 def identity(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -33,15 +33,16 @@ def identity(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 # Floating point flags are not errors in torch: bodies run between enter_quiet() and leave_quiet(token).
 
-# Running a call inside this quiet context costs a quarter of that. A context can be entered only once at a time:
-# from another thread, or from within, entering raises RuntimeError, and the caller takes the slower path.
+# `run_quiet` costs a quarter of that, because it keeps one context in the quiet state. A context can be entered only
+# once at a time: entering it from another thread or recursively raises RuntimeError, and the caller takes the slower
+# path.
 _quiet_context = contextvars.Context()
 _quiet_context.run(enter_quiet)
 run_quiet = _quiet_context.run
 
 
 class _NotGiven:
-    """Placeholder for a positional argument that was not given; any use of it fails."""
+    """Placeholder for a positional argument that was not given; using it fails."""
 
 
 NOT_GIVEN: Any = _NotGiven()
@@ -56,13 +57,13 @@ class Kernel(Protocol):
 
     name: str  # full overload name
     schema: Schema
-    status: str  # "kernel", "derived" or "composite"
-    derived_from: str | None  # the row it is made from
-    like: Any  # the NumPy or SciPy function of the same purpose, or None
+    status: str  # "kernel", "derived" or "composite"; excluded overloads have no row
+    derived_from: str | None  # the row from which it is derived
+    like: Any  # the NumPy or SciPy function that a reader would expect to do the same, or None
     differences: tuple  # where that function and torch differ
     family: str  # the module of the body
     rule: str | None  # for a derived row: "in-place", "out", "copy", "foreach", "functional" or "mutating"
-    row: Row  # the declaration behind it
+    row: Row  # the declaration from which it was built
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
@@ -80,7 +81,7 @@ class Row:
     renamed: tuple[tuple[str, str], ...] = ()
 
     def build(self, schema: Schema, settle: Settle | None = None) -> Callable[..., Any]:
-        """The kernel of this row for one of its overloads; ``settle`` lays out its results."""
+        """Return this row's kernel for one of its overloads; ``settle`` gives its results torch's strides."""
         settle = settle or identity
         made = wrap_kernel(self, schema, settle)
         if takes_strips(schema):
@@ -115,19 +116,20 @@ def kernel(
     *names : str
         Overload names (``"var.correction"``); ``aten::`` is implied.
     like : callable, optional
-        The NumPy or SciPy function that a reader would take for the same.
+        The NumPy or SciPy function that a reader would expect to do the same.
     differs : sequence of str
-        Ids in `torchnp.differences` of that function's differences.
+        Ids, in `torchnp.differences`, of the differences between that function and torch.
     make : callable, optional
-        Builds the kernel from the usual one, the schema and the layout hook, where speed requires it.
+        Builds the kernel from the usual kernel, the schema and the layout hook, where speed requires it.
     quick : Quick, optional
         The fast path for the commonest cases, see `torchnp.core.fast_path`.
     writes : WriteSpec, optional
-        Exceptions for the in-place and ``out=`` forms derived from the row.
+        How the derived in-place and ``out=`` forms check and write, where that differs from the usual rules.
     foreach : str, optional
-        The base name of the ``_foreach_`` form, if it differs.
+        Base name of the ``_foreach_`` form, if it differs.
     renamed : mapping of str, optional
-        The body's parameter by an argument's name in other versions of torch: ``{"grad": "grad_output"}``.
+        Maps the name that an argument has in other versions of torch to the body's parameter: ``{"grad":
+        "grad_output"}``.
 
     Returns
     -------
@@ -183,7 +185,7 @@ def wrap_kernel(row: Row, schema: Schema, settle: Settle = identity) -> Callable
 
 
 def _of_lists(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a body refuse an array in place of a list of tensors: iterating over it would otherwise succeed."""
+    """Make a body refuse an array that is passed for a list of tensors. Without this check, the body would iterate over the array."""
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         if args and type(args[0]) is ndarray:
@@ -194,7 +196,10 @@ def _of_lists(body: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[..., Any]:
-    """Make a body accept schema keywords that it spells otherwise: reserved words, names of other versions of torch."""
+    """Make a body accept the schema's keywords.
+
+    The body may spell reserved words, and names of other torch versions, differently.
+    """
 
     def translated(*args: Any, **kwargs: Any) -> Any:
         return body(*args, **{renamed.get(k, k): v for k, v in kwargs.items()})
@@ -203,7 +208,7 @@ def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[...
 
 
 def with_fast_path(twin: Quick, schema: Schema, slow: Callable[..., Any], settle: Settle) -> Callable[..., Any]:
-    """A kernel that tries its quick twin first, inside the quiet context."""
+    """Return a kernel that tries its twin first, inside the quiet context."""
     quick, signature = twin.function, signature_of(twin.function, schema)
     alone, two, three = (signature.takes(n, {}) for n in (1, 2, 3))
 
@@ -244,14 +249,14 @@ def _given(*positional: Any) -> list[Any]:
 
 
 def is_busy(error: RuntimeError) -> bool:
-    """Whether `run_quiet` failed because its context is already entered: by another thread, or further up the stack."""
+    """Return whether `run_quiet` failed because its context is in use, by another thread or further up the stack."""
     return str(error).startswith("cannot enter context")
 
 
 def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Raise torch's error if a failed call does not fit its schema, or its result's size overflows; else return.
+    """Raise torch's error if a failed call does not match its schema or its result's size overflows; else return.
 
-    An error whose class the described version of torch changed is raised in that class.
+    If the target version of torch raises the current error as another class, raise it as that class.
 
     torch checks a call against the schema before any kernel runs. Here the check runs only after a failure, so that
     good calls do not pay for it.
@@ -278,7 +283,10 @@ TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded", "iterator
 
 
 def _check_foreign(x: Any, schema: Schema) -> None:
-    """Refuse torch's own objects and dtypes that torch lacks, for which torch's messages would not help."""
+    """Raise TypeError for torch's own objects and for dtypes that torch lacks.
+
+    torch's messages would not help there.
+    """
     module, _, _ = type(x).__module__.partition(".")
     if module == "torch" and not is_torchs(x, "dtype", "layout", "device", "memory_format"):
         remedy = "a torchnp.Generator" if is_torchs(x, "Generator") else "torchnp.interop.to_numpy(x)"

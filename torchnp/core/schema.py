@@ -121,7 +121,7 @@ class Schema:
     namespace, base, overload : str
         Parts of the name; ``overload`` is ``""`` for the default one.
     args, returns : tuple
-        `Argument` and `Return` rows.
+        Lists of `Argument` and of `Return` objects.
     tags : frozenset of str
         torch's tags (``"core"``, ``"pointwise"``, ``"view_copy"``, ...), and ``"numbers_as_tensors"``.
     implementation : str
@@ -174,7 +174,7 @@ class Schema:
 
     @functools.cached_property
     def is_view(self) -> bool:
-        """A result shares memory with an argument that is not written."""
+        """Whether the op writes no argument and a result shares memory with one."""
         return not self.mutates and any(r.alias for r in self.returns)
 
     @functools.cached_property
@@ -183,7 +183,7 @@ class Schema:
 
     @functools.cached_property
     def is_inplace(self) -> bool:
-        """Writes its first argument and no other: ``add_``, ``__iadd__``, ``_foreach_add_``."""
+        """Whether the op writes its first argument and no other: ``add_``, ``__iadd__``, ``_foreach_add_``."""
         return self.mutates and not self.is_out and self.args[0].is_write and len(self.written) == 1
 
     def __str__(self) -> str:
@@ -215,7 +215,7 @@ class Schema:
         return bound
 
     def mismatch(self, args: tuple, kwargs: dict[str, Any]) -> Exception | None:
-        """The error that torch raises when a call's arguments do not fit the schema, or None."""
+        """Return the error that torch raises if a call's arguments do not match the schema, or None."""
         declared = self.args
         positional = sum(not a.kwonly for a in declared)
         if len(args) + len(kwargs) > len(declared):
@@ -265,7 +265,7 @@ class Schema:
 
 
 def _is_real(x: Any) -> bool:
-    """A tensor of one real number, which torch accepts as a number."""
+    """Return whether a value is a tensor of one real number, which torch accepts as a number."""
     return type(x) is ndarray and x.size == 1 and category(x.dtype) < 3
 
 
@@ -279,7 +279,7 @@ def _is_float(x: Any) -> bool:
     return isinstance(x, (float, np.floating, np.integer)) or _is_real(x)
 
 
-_DOUBLE_LIMIT = 2**1024 - 2**970  # integers from here on overflow a double
+_DOUBLE_LIMIT = 2**1024 - 2**970  # integers of at least this size overflow a double
 
 
 def _is_dtype(x: Any) -> bool:
@@ -287,7 +287,7 @@ def _is_dtype(x: Any) -> bool:
 
 
 def is_torchs(x: Any, *kinds: str) -> bool:
-    """Whether a value is torch's own object of one of these types, without importing torch."""
+    """Return whether a value is torch's own object of one of these types; torch is not imported."""
     return type(x).__module__ == "torch" and type(x).__name__ in kinds
 
 
@@ -311,7 +311,7 @@ _LIST = re.compile(r"(.*)\[(\d*)\]$")
 
 
 def is_type(text: str) -> bool:
-    """Whether a schema may have this type: a known type, a class that a library registers, or an opaque one."""
+    """Return whether a schema may have this type: a known type, a class that a library registers, or an opaque one."""
     base = text.rstrip("?")
     found = _LIST.match(base)
     base = found[1].rstrip("?") if found else base
@@ -319,7 +319,7 @@ def is_type(text: str) -> bool:
 
 
 def fits(value: Any, type_: str, numbers: bool = False) -> bool:
-    """Whether torch accepts ``value`` for an argument of schema type ``type_``."""
+    """Return whether torch accepts ``value`` for an argument of schema type ``type_``."""
     if type_[-1] == "?":
         return value is None or fits(value, type_[:-1], numbers)
     if type_ == "Tensor":
@@ -340,7 +340,7 @@ def fits(value: Any, type_: str, numbers: bool = False) -> bool:
 
 
 def _hint(value: Any, type_: str) -> str:
-    """A hint on what to pass for a tensor, if the value is one that users mistake for a tensor."""
+    """Return a hint on what to pass for a tensor, if users often pass such a value instead of one; else ""."""
     if not type_.startswith("Tensor"):
         return ""
     values = value if isinstance(value, (list, tuple)) else (value,)
@@ -355,7 +355,7 @@ _SPOKEN = {"Scalar": "number", "SymInt": "int", "ScalarType": "int", "Layout": "
 
 
 def spoken(type_: str) -> str:
-    """A schema type as torch's error messages name it: ``int[1]?`` is ``Optional[List[int]]``."""
+    """Return a schema type as torch's error messages name it: ``int[1]?`` is ``Optional[List[int]]``."""
     if type_[-1] == "?":
         return f"Optional[{spoken(type_[:-1])}]"
     found = _LIST.match(type_)
@@ -370,9 +370,9 @@ DATA = Path(__file__).parent.parent / "data" / "schemas.tsv"
 
 
 def load(version: Version | None = None) -> dict[str, Schema]:
-    """Every overload that a version of torch registers in ``aten`` and ``prims``, in torch's resolution order.
+    """Return every overload that a version of torch registers in ``aten`` and ``prims``, in torch's resolution order.
 
-    Without ``version`` it is the one that the table describes, see `torchnp.target`.
+    ``version`` defaults to the target version, see `torchnp.target`.
     """
     return _of_version(version or current())
 
@@ -384,12 +384,12 @@ def _of_version(version: Version) -> dict[str, Schema]:
 
 @functools.cache
 def of_any_version() -> dict[str, Schema]:
-    """Every overload of all known versions, each with the schema of the newest version that registers it."""
+    """Return every overload of all known versions, with its schema in the newest version that registers it."""
     newest: dict[str, tuple[Version, Schema]] = {}
     for _, last, schema in _lines():
         if schema.name not in newest or last >= newest[schema.name][0]:
             newest[schema.name] = last, schema
-    return {name: schema for name, (_, schema) in newest.items()}  # in the order of the file
+    return {name: schema for name, (_, schema) in newest.items()}  # keep the order of the file
 
 
 _EVER: tuple[Version, Version] = ((0, 0), (9999, 0))
@@ -397,7 +397,7 @@ _EVER: tuple[Version, Version] = ((0, 0), (9999, 0))
 
 @functools.cache
 def _lines() -> list[tuple[Version, Version, Schema]]:
-    """The lines of the file: the first and the last version that register a schema, and the schema."""
+    """Return the lines of the file: the first and the last version that register a schema, and the schema."""
     found = []
     with open(DATA, encoding="utf-8") as lines:
         for line in lines:

@@ -1,4 +1,4 @@
-"""The table: every overload that torch registers, and the NumPy kernels of the provided ones."""
+"""The table: every overload that torch registers, with a NumPy kernel for each provided one."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
 
 
 class MissingOp(MissingKernelError, KeyError):
-    """The table has no kernel for a name; the message says whether torch knows it, and lists close names.
+    """Raised when the table has no kernel for a name; the message lists close names.
 
-    The message is built lazily: finding close names takes milliseconds, and ``table.get`` never reads it.
+    The message also says whether torch knows the name. It is built only when it is read: finding close names takes
+    milliseconds, and ``table.get`` discards the error.
     """
 
     def __init__(self, name: object, message: Callable[[], str] | str) -> None:
@@ -56,7 +57,7 @@ class OpTable(Mapping[str, Kernel]):
     def __init__(self, version: target.Version | None = None, families: ModuleType = kernels) -> None:
         for module in pkgutil.walk_packages(families.__path__, f"{families.__name__}."):
             importlib.import_module(module.name)
-        self._fixed = version is not None  # kernels follow this version, whatever the process's is
+        self._fixed = version is not None  # whether kernels keep this version when the process's target version changes
         self.version = version or target.current()
         self.schemas: dict[str, Schema] = dict(load(self.version))
         self.namespaces = {space: Namespace(self, space) for space in libraries.OWN}
@@ -70,7 +71,10 @@ class OpTable(Mapping[str, Kernel]):
             rules.check_write_pattern(schema)
 
     def retarget(self, version: target.Version) -> None:
-        """Describe another version of torch; kernels that were taken from the table before are not changed."""
+        """Switch the table to another version of torch.
+
+        `Kernel` objects that were taken from it before stay as they are.
+        """
         self.version = version
         self.schemas.clear()
         self.schemas.update(load(version))
@@ -82,7 +86,7 @@ class OpTable(Mapping[str, Kernel]):
         self._take_libraries()
 
     def _take_libraries(self) -> None:
-        """Replace the known overloads of other libraries by those declared now."""
+        """Replace the known overloads of other libraries by the ones declared now."""
         for name in [n for n in self.schemas if _space(n) not in libraries.OWN]:
             del self.schemas[name]
             self._sources.pop(name, None)
@@ -95,13 +99,13 @@ class OpTable(Mapping[str, Kernel]):
             self.namespaces[space] = Namespace(self, space)
 
     def __reduce__(self) -> Any:
-        # Pickled by its name in this module, as a function is.
+        # The process's table is pickled by its name in this module, as a function is.
         return (table_for, (target.spell(self.version),)) if self._fixed else "table"
 
     # ------------------------------------------------------------ Mapping
 
     def __getitem__(self, name: str) -> Kernel:
-        """The kernel of an overload, by its full name or by torch's own object (``torch.ops.aten.add.Tensor``)."""
+        """Return the kernel of an overload, by its full name or by torch's object (``torch.ops.aten.add.Tensor``)."""
         found = self._built.get(name)
         if found is None:
             full = _full_name(name)
@@ -112,7 +116,8 @@ class OpTable(Mapping[str, Kernel]):
         """Find the registered overloads for a name: ``var``, ``aten::var``, ``torch.var``, ``aten.var.correction``,
         ``F.relu``, ``Tensor.add``, ``torch.linalg.det``.
 
-        An overload's name gives that overload, an op's name all of its overloads, and any other name none.
+        For an overload's name the list holds that overload, for an op's name all of its overloads; for other names it
+        is empty.
         """
         spelled = _PYTHON.sub("", name)
         if submodule := _SUBMODULE.match(spelled):
@@ -142,14 +147,17 @@ class OpTable(Mapping[str, Kernel]):
         return self.knows(name) and (name in REGISTERED or self._source(name) is not None)
 
     def knows(self, name: Any) -> bool:
-        """Whether an overload is known; imports the package that has rows for its namespace."""
+        """Return whether an overload is known; first import the package that has rows for its namespace."""
         if name in self.schemas:
             return True
         space = _space(name) if isinstance(name, str) else ""
         return bool(space) and space not in libraries.OWN and libraries.import_rows(space) and name in self.schemas
 
     def _source(self, name: Any) -> tuple[str, str] | None:
-        """The rule and the source row of a derived row; found on demand, because the search takes time."""
+        """Return the rule and the source row of a derived row.
+
+        They are searched on demand, because the search takes time.
+        """
         if name not in self._sources and self.knows(name):
             self._sources[name] = rules.derivation(self.schemas[name], self.schemas, REGISTERED)
         return self._sources.get(name)
@@ -160,7 +168,7 @@ class OpTable(Mapping[str, Kernel]):
     # ------------------------------------------------------------ queries
 
     def status(self, name: str) -> str:
-        """One of `STATUSES`, for any overload that torch registers or that has declared rows."""
+        """Return one of `STATUSES` for an overload that torch registers or that another library declares."""
         if self.knows(name) and name in REGISTERED:
             return "composite" if self.schemas[name].implementation == "implicit" else "kernel"
         if name in self:
@@ -170,25 +178,28 @@ class OpTable(Mapping[str, Kernel]):
         raise self._missing(name)
 
     def reason(self, name: str) -> str | None:
-        """Why an overload is ``excluded``; None for any other."""
+        """Return why an overload is ``excluded``; None for any other overload."""
         if name in self or name not in self.schemas or _space(name) not in libraries.OWN:
             return None
         return reason_of(name)
 
     def counts(self) -> dict[str, int]:
-        """Number of overloads by status; the total is `schemas`: torch's registry and libraries with declared rows."""
+        """Return the number of overloads by status.
+
+        The total is the size of `schemas`, which includes other libraries' rows.
+        """
         found = Counter(map(self.status, self.schemas))
         return {status: found[status] for status in STATUSES}
 
     def close_names(self, name: str, n: int = 5) -> list[str]:
-        """Provided overloads of the op with that name and of the ops with the closest names, best first."""
+        """Return provided overloads of the op of that name and of the ops with the closest names, best first."""
         packets: dict[str, list[str]] = {}
         for other in self._names:
             packets.setdefault(other.partition(".")[0], []).append(other)
         return [other for p in _near_packets(name, packets, n) for other in packets[p]][:n]
 
     def why_not(self, *names: str) -> str:
-        """Explain, for messages, why an overload (or all overloads of an op) is registered but not provided."""
+        """Return, for messages, why an overload (or all overloads of an op) is registered but not provided."""
         why = next(filter(None, map(self.reason, names)), None)
         if any(_space(n) not in libraries.OWN for n in names):
             return "no kernel is declared for it"
@@ -234,7 +245,7 @@ class OpTable(Mapping[str, Kernel]):
         rule, source_name = found
         source = self[source_name]
         made = rules.derive(rule, self.schemas[name], source)
-        if rule != "foreach":  # foreach calls the source for each tensor, and the source lays out its results
+        if rule != "foreach":  # foreach calls the source for each tensor, so the results already have torch's strides
             made = apply.settled(made, self.schemas[name])
         return self._attach_metadata(made, name, source.row, source_name, None, rule)
 
@@ -243,7 +254,7 @@ class OpTable(Mapping[str, Kernel]):
     ) -> Kernel:
         """Set a row's metadata as attributes of its function."""
         schema = self.schemas[name]
-        if hasattr(made, "schema"):  # the rule returned the source itself: the row needs its own function
+        if hasattr(made, "schema"):  # the rule returned the source itself: the row needs a function of its own
             made = _forward(made)
         if self._fixed:
             made = target.fixed(made, self.version)
@@ -268,7 +279,7 @@ class OpTable(Mapping[str, Kernel]):
 
 
 def _elsewhere(name: str) -> str:
-    """The versions of torch that register an overload, for the message of one that does not."""
+    """Return the end of an error message: the versions of torch that do register the overload; "" if there are none."""
     having = [target.spell(v) for v in target.KNOWN if name in load(v)]
     return (
         f"; {' and '.join(having)} {'does' if len(having) == 1 else 'do'}: torchnp.table_for('{having[-1]}')"
@@ -278,24 +289,27 @@ def _elsewhere(name: str) -> str:
 
 
 def _space(name: str) -> str:
-    """The namespace of a full name; "" for any other name."""
+    """Return the namespace of a full name; "" for any other name."""
     space, colons, _ = name.partition("::")
     return space if colons else ""
 
 
 def _full_name(name: Any) -> Any:
-    """The full name of torch's own overload object; anything else unchanged."""
+    """Return the full name of torch's own overload object; anything else unchanged."""
     own = None if isinstance(name, str) else getattr(name, "name", None)
     return own() if callable(own) else name
 
 
-# Prefixes of ops in Python code.
+# Prefixes of an op's name in Python code.
 _PYTHON = re.compile(r"^(torch\.)?(ops\.|nn\.functional\.|F\.|Tensor\.)?")
 _SUBMODULE = re.compile(r"(linalg|special|fft)\.(\w+)$")
 
 
 def _near_packets(name: str, packets: Iterable[str], n: int) -> list[str]:
-    """The ops that a name may have meant, best first; matching includes the namespace, so short names find matches."""
+    """Return the ops with the most similar names, best first.
+
+    Names are compared with their namespace: the common prefix "aten::" lifts short names above the similarity cutoff.
+    """
     packet = (name if "::" in name else f"aten::{name}").partition(".")[0]
     known = list(packets)
     near = [packet] if packet in known else []
@@ -329,18 +343,18 @@ def _differences(ids: tuple[str, ...]) -> tuple:
 
 
 class Namespace:
-    """``torchnp.aten``: packets as attributes, as in ``torch.ops.aten``."""
+    """A namespace such as ``torchnp.aten``: its attributes are the packets, as in ``torch.ops.aten``."""
 
     def __init__(self, table: OpTable, namespace: str) -> None:
         self._namespace = namespace
         self.read(table)
 
     def read(self, table: OpTable) -> None:
-        """Take the ops of a table, in place of those known before."""
+        """Read the ops of a table and forget those read before."""
         namespace = self._namespace
         self.__dict__.clear()
         self._table, self._namespace = table, namespace
-        self._overloads: dict[str, list[str]] = {}  # by packet, provided or not
+        self._overloads: dict[str, list[str]] = {}  # all overloads of each packet, provided or not
         for name in table.schemas:
             space, _, rest = name.partition("::")
             if space == namespace:
@@ -374,12 +388,12 @@ class Namespace:
         return f"<torchnp.{self._namespace}: {len(self._packets)} ops>"
 
 
-# Types whose schema match does not depend on the value, so the chosen overload can be cached.
+# For these types the schema match does not depend on the value, so the chosen overload can be cached.
 _PLAIN = frozenset({int, float, bool, complex, type(None)}) | {np.ndarray}
 
 
 class Packet:
-    """All overloads of an op: a call picks the overload by schema, as ``torch.ops.aten.add`` does."""
+    """All overloads of an op: a call picks the overload by its schema, as ``torch.ops.aten.add`` does."""
 
     def __init__(self, table: OpTable, name: str, names: list[str]) -> None:
         self._table, self._name, self._names = table, name, names
@@ -397,7 +411,7 @@ class Packet:
         return "\n\n".join(f"{row.schema}\n    {row.__doc__}" for row in rows)
 
     def overloads(self) -> list[str]:
-        """Overload names; the default overload is ``"default"``."""
+        """Return the overload names; the default overload is ``"default"``."""
         return [n.partition(".")[2] or "default" for n in self._names]
 
     def __getattr__(self, overload: str) -> Kernel:
@@ -414,12 +428,12 @@ class Packet:
         return kernel
 
     def resolve(self, args: tuple, kwargs: dict[str, Any]) -> Kernel:
-        """The first overload, in torch's order, whose schema accepts the arguments.
+        """Return the first overload, in torch's order, whose schema accepts the arguments.
 
         Raises
         ------
         RuntimeError
-            No schema accepts them; the message lists why, in torch's words.
+            No schema accepts the arguments; the message lists the reasons, in torch's words.
         """
         problems = []
         for name in self._names:
@@ -461,7 +475,7 @@ def _fixed_table(version: target.Version) -> OpTable:
 
 
 def table_for(version: str) -> OpTable:
-    """The table of one version of torch, beside the process's own.
+    """Return the table of one version of torch, which exists beside the process's own table.
 
     Parameters
     ----------
@@ -471,7 +485,7 @@ def table_for(version: str) -> OpTable:
     Returns
     -------
     OpTable
-        Its kernels follow that version in every thread, whatever the process's version is.
+        Its kernels always behave as in that version, whatever the process's target version is.
 
     Raises
     ------
@@ -487,7 +501,7 @@ def table_for(version: str) -> OpTable:
 
 
 def namespace(space: str) -> Namespace:
-    """The ops of a namespace as attributes: ``torchnp.aten``, or another library's.
+    """Return the ops of a namespace as attributes: ``torchnp.aten``, or another library's.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The version of torch that the table describes: by default the installed one."""
+"""The target version: the version of torch whose operators the table and its kernels reproduce."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ KNOWN: tuple[Version, ...] = ((2, 12), (2, 13), (2, 14), (2, 15))
 """The minor versions of torch whose registry `torchnp/data/schemas.tsv` holds, oldest first."""
 
 VERSIONS = tuple(f"{major}.{minor}" for major, minor in KNOWN)
-"""The same as texts."""
+"""`KNOWN` as strings."""
 
 RANGE = f"{KNOWN[0][0]}.{KNOWN[0][1]} to {KNOWN[-1][0]}.{KNOWN[-1][1]}"
-"""The first and the last of them, in words."""
+"""The first and the last known version: ``"2.12 to 2.15"``."""
 
 ENVIRONMENT = "TORCHNP_TARGET"
 
 
 def parse(text: str) -> Version:
-    """The minor version in a text: ``"2.13"``, ``"2.13.1+cpu"``.
+    """Return the minor version of torch in a text: ``"2.13"``, ``"2.13.1+cpu"``.
 
     Raises
     ------
     ValueError
-        The text is no version.
+        The text does not begin with a version.
     """
     found = re.match(r"(\d+)\.(\d+)", text)
     if found is None:
@@ -44,12 +44,12 @@ def spell(version: Version) -> str:
 
 
 def known(text: str) -> Version:
-    """A version that the table can describe.
+    """Parse a version and check that the table supports it.
 
     Raises
     ------
     ValueError
-        It is not in `KNOWN`.
+        The version is not in `KNOWN`.
     """
     version = parse(text)
     if version not in KNOWN:
@@ -58,15 +58,15 @@ def known(text: str) -> Version:
 
 
 def installed() -> str | None:
-    """The version of the installed torch, without importing it; None if there is none."""
+    """Return the version of the installed torch without importing it; None if torch is not installed."""
     loaded = sys.modules.get("torch")
     if loaded is not None:
         return getattr(loaded, "__version__", None)
-    import importlib.util  # with the modules that it loads, for the first use only
+    import importlib.util  # imported here, at the first use, because it loads further modules
 
     try:
         spec = importlib.util.find_spec("torch")
-    except (ImportError, ValueError):  # hidden from this process
+    except (ImportError, ValueError):  # the process blocks the import of torch
         return None
     if spec is None or spec.origin is None:
         return None
@@ -80,7 +80,9 @@ def installed() -> str | None:
 
 
 def default() -> Version:
-    """The version that ``TORCHNP_TARGET`` names; else the installed torch's, or the nearest known; else the newest.
+    """Return the version that ``TORCHNP_TARGET`` names, else the installed torch's, else the newest known one.
+
+    For an installed torch that is not known, it is the newest older version, or the oldest known one.
 
     Warns
     -----
@@ -113,7 +115,7 @@ _within: contextvars.ContextVar[Version | None] = contextvars.ContextVar("target
 
 
 def current() -> Version:
-    """The version that kernels follow here: that of a `table_for` whose kernel runs, else the process's."""
+    """Return the target version in effect: that of the `table_for` table whose kernel runs, else the process's."""
     global _chosen
     inner = _within.get()
     if inner is not None:
@@ -124,7 +126,7 @@ def current() -> Version:
 
 
 def since(version: str) -> bool:
-    """Whether the version that kernels follow here is this one or a later one: ``if since("2.14"): ...``."""
+    """Return whether the target version in effect is ``version`` or later: ``if since("2.14"): ...``."""
     return current() >= _parsed(version)
 
 
@@ -139,21 +141,23 @@ def _parsed(text: str) -> Version:
 
 
 def target(version: str | None = None) -> str:
-    """The minor version of torch that `torchnp.table` describes; with an argument, set it first.
+    """Return the target version: the minor version of torch that `torchnp.table` reproduces.
 
-    By default it is the installed torch's version, and without torch the newest that torchnp knows. The environment
-    variable ``TORCHNP_TARGET`` sets it for a process.
+    With an argument, set it first.
+
+    By default it is the installed torch's version, or without torch the newest version that torchnp knows. The
+    environment variable ``TORCHNP_TARGET`` sets it for a process.
 
     Parameters
     ----------
     version : str, optional
-        The version to describe from now on, such as ``"2.13"``. Set it before kernels are taken from the table: those
-        keep the schema of the version before.
+        The new target version, such as ``"2.13"``. Set it before kernels are taken from the table: those keep the
+        schema of the previous version.
 
     Returns
     -------
     str
-        The version that is described now.
+        The target version that is now in effect.
 
     Raises
     ------
@@ -170,7 +174,7 @@ def target(version: str | None = None) -> str:
 
 
 def fixed(function: Callable[..., Any], version: Version) -> Callable[..., Any]:
-    """Wrap a kernel so that it follows a version, whatever the process's is."""
+    """Wrap a kernel so that it always behaves as in ``version`` of torch, whatever the process's target version is."""
 
     @wraps(function)
     def kernel(*args: Any, **kwargs: Any) -> Any:

@@ -17,53 +17,56 @@ from torchnp.layout.overlap import check_target, check_written_at
 
 ndarray = np.ndarray
 Bound = dict[str, Any]  # arguments by name
-Precheck = Callable[[Bound, list[ndarray]], Any]  # takes the arguments and the written arrays
-Step = Callable[[Bound], None]  # computes with these arguments and writes the first
+Precheck = Callable[[Bound, list[ndarray]], Any]  # takes the arguments and the arrays to write
+Step = Callable[[Bound], None]  # computes with these arguments and writes into the first one
 Expanded = Callable[[Bound, ndarray, Step], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteSpec:
-    """How torch writes this op's result into its first argument, or into an ``out=``.
+    """How torch writes an op's result into its first argument or into ``out=``.
 
     Parameters
     ----------
     inplace, out : callable, optional
-        Checks that torch makes before it computes; called with the arguments by name and the list of written arrays.
-        ``out`` may change the arguments, and returns the indices of the outs that torch leaves unwritten.
+        Checks that torch makes before it computes; called with the arguments by name and the list of arrays to write.
+        ``out`` may change the arguments. It returns the indices of the ``out=`` arrays that must not be written
+        afterwards, or None.
     expanded : callable, optional
-        How an in-place form writes an expanded target (several elements in one place), if it uses an order of its own;
-        called with the arguments by name, the target, and a function that writes one step of it.
+        Writes an expanded target (several of its elements share memory) in an in-place op, if torch writes it in a
+        special order; called with the arguments by name, the target, and a function that writes one step of it.
     after : callable, optional
-        Checks that torch makes in place after all others have passed; called as ``inplace`` is.
+        Checks that torch makes in an in-place op after all other checks; called as ``inplace`` is.
     free : tuple of str
-        Arguments that may share memory with the target in place, because torch does not check them.
+        Arguments that may share memory with the target of an in-place op, because torch does not check them.
     lists : callable, optional
-        Checks that torch makes first in the list (foreach) forms; called with the first list and with the others.
+        Checks that the list (foreach) forms make first; called with the first list and with the other lists.
     unexpanded : bool
-        In place, the target is not expanded to the sum: the sum's check refuses a target of another shape.
+        The in-place form does not expand its target to the shape of the sum; the check of the sum refuses another
+        shape.
     predicate : bool
-        The result is bool for all operands, so any target can hold it.
+        The result is bool for all operands, so a target of any dtype can hold it.
     dtype_before_target : bool
-        torch checks whether it has code for a dtype before it checks the target.
+        torch checks whether its kernel supports the dtype before it checks the target.
     memory_first : bool
-        torch checks an out's memory before all else; for other ops, errors not found by its iterator come first.
+        torch checks the memory of ``out=`` before all else. For other ops, errors that TensorIterator does not find
+        come first.
     rounds_number : bool
-        A number beside a half precision target is rounded to the target's dtype.
+        A number operand of a half precision target is rounded to the target's dtype.
     onto : bool
-        The kernel writes into `copy_to_write` of its first argument, after all its checks. In place, that is the target
-        if no other argument shares its memory.
+        The kernel writes into `copy_to_write` of its first argument, after all its checks. In an in-place op, that is the
+        target itself, if no other argument shares its memory.
     resizes : bool
         The in-place form resizes its target to the result's shape.
     resizing : str
         torch's warning when a factory's ``out=`` has another size: ``{}`` stands for its shape, its size and, twice,
         the result's size. Other factories resize silently.
     skips_memory_check : bool
-        ``out`` checks the memory of the outs itself.
+        The ``out`` precheck checks the memory of the ``out=`` arrays itself.
     vectors : bool
-        The elementwise loop is vectorized where memory is contiguous; for bool, only a copy's loop is.
+        The elementwise loop is vectorized where memory is contiguous. For bool, only a copy's loop is.
     number_first : bool
-        A half precision operand of one element is read before that loop.
+        A half precision operand of one element is read before the elementwise loop.
     counted : str
         torch's message for an ``out=`` list of the wrong length: ``{}`` stands for the expected and the actual length.
     """
@@ -93,12 +96,12 @@ NO_VECTORS = WriteSpec(vectors=False)
 
 
 def precheck_apart(bound: Bound, targets: list[ndarray]) -> None:
-    """Refuse a target that shares any memory with the other tensors, as ops that write at indices do."""
+    """Refuse a target that shares memory with another tensor, as ops that write at indices do."""
     check_written_at(targets[0], list(bound.values())[1:])
 
 
 def precheck_whole(bound: Bound, targets: list[ndarray]) -> None:
-    """Refuse a target for its memory, its shape or the result's dtype before torch looks for code for the dtype."""
+    """Check the target's memory, its shape and the result's dtype, before torch looks for code for the dtype."""
     self, other = targets[0], bound["other"]
     check_target(self)
     if isinstance(other, ndarray):
@@ -109,15 +112,16 @@ def precheck_whole(bound: Bound, targets: list[ndarray]) -> None:
 
 
 def step_by_step(*along: tuple[tuple[str, int], ...]) -> Expanded:
-    """Write an expanded target once per element that shares a place, in order: each step sees the previous writes.
+    """Return a function that writes an expanded target once for each element that shares a location, in order.
 
-    This is how torch adds products. For an empty product, the target is zeroed if beta is 0; else it is refused.
+    Each step sees the values that earlier steps wrote: this is how torch adds products. For an empty product, the
+    target is zeroed if beta is 0, and refused otherwise.
 
     Parameters
     ----------
     *along : tuple of (str, int)
-        For each dimension of the target, the (argument, dimension) pairs that run along with it; without any, the
-        target is refused.
+        For each dimension of the target, the (argument, dimension) pairs that are indexed together with it; without any
+        pairs, an expanded target is refused.
     """
 
     def write(bound: Bound, target: ndarray, step: Step) -> None:
@@ -142,7 +146,7 @@ def step_by_step(*along: tuple[tuple[str, int], ...]) -> Expanded:
 
 
 def resize_out(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> ndarray:
-    """Resize ``out`` in place, with torch's warning, and return the array to write, which may be another one.
+    """Resize ``out`` in place, with torch's warning. Return the array to write, which may be another object.
 
     Raises
     ------
@@ -162,7 +166,7 @@ def resize_out(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | 
 
 
 def copy_into(out: ndarray, value: ndarray, strides: tuple[int, ...] | None = None) -> ndarray:
-    """Copy a result into ``out`` of any dtype; another shape is resized, row-major or to ``strides``."""
+    """Copy a result into ``out`` of any dtype; resize an ``out`` of another shape, row-major or to ``strides``."""
     to = out if out.shape == value.shape else resize_out(out, value.shape, strides)
     check_target(to)
     to[...] = cast(value, to.dtype)
@@ -170,20 +174,23 @@ def copy_into(out: ndarray, value: ndarray, strides: tuple[int, ...] | None = No
 
 
 def store(out: ndarray, value: ndarray) -> tuple[int, ...]:
-    """Write a result that a row's precheck computed into the first out, resized to fit; return the written indices."""
+    """Write a result that a precheck computed into the first ``out=`` array; return its index (see `WriteSpec`)."""
     (out if out.shape == value.shape else resize_out(out, value.shape))[...] = cast(value, out.dtype)
     return (0,)
 
 
 def resize_owned(x: ndarray, shape: Sequence[int]) -> ndarray | None:
-    """Resize an array that owns its memory, row-major; a stand-in for another array returns where that is now."""
+    """Resize an array that owns its memory, row-major.
+
+    A stand-in for another array returns the array that now holds its memory.
+    """
     if type(x) is ndarray and not x.flags.c_contiguous:
-        x.resize(x.size, refcheck=False)  # else NumPy would keep column-major order
+        x.resize(x.size, refcheck=False)  # otherwise NumPy keeps column-major order
     return x.resize(shape, refcheck=False)
 
 
 def resize(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> ndarray:
-    """`resize_out` without the warning; ``strides``, in elements, apply to stand-ins for a tensor."""
+    """Resize as `resize_out` does, without the warning; ``strides``, in elements, apply to stand-ins for a tensor."""
     strided = getattr(out, "resize_strided", None)
     if strided is not None and strides is not None:
         return strided(shape, strides)

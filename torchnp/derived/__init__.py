@@ -1,1 +1,1 @@
-"""Rows derived by rule from other rows (`rules`, `forms`), and torch's write rules (`casts`, `targets`)."""
+"""Rows derived by rule from other rows (`rules`, `forms`), and torch's rules for writes (`casts`, `targets`)."""

@@ -14,12 +14,12 @@ _SPELLED = {v: k for k, v in RESERVED.items()}
 
 
 def bind(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> Bound:
-    """Bind a call's arguments to the schema's names."""
+    """Bind a call's arguments to the schema's argument names."""
     return schema.bind(args, {_SPELLED.get(k, k): v for k, v in kwargs.items()} if kwargs else kwargs)
 
 
 def call(source: Callable[..., Any], source_schema: Schema, bound: Mapping[str, Any]) -> Any:
-    """Call a kernel with arguments by name; those positional in its schema are passed by position."""
+    """Call a kernel with arguments by name; those that are positional in its schema are passed by position."""
     args, kwargs = [], {}
     first = source_schema.args[0].name if source_schema.args else ""
     if first and first not in bound:  # only the first name may differ between a form and its source
@@ -33,7 +33,7 @@ def call(source: Callable[..., Any], source_schema: Schema, bound: Mapping[str, 
 
 
 def guarded(schema: Schema, run: Callable[[Bound], Any]) -> Callable[..., Any]:
-    """Make a kernel from a function of arguments by name; it runs in the quiet floating point state."""
+    """Make a kernel from a function that takes arguments by name; run it without floating point warnings."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         token = enter_quiet()

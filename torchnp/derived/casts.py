@@ -1,8 +1,9 @@
-"""torch's write rules: which result an in-place op or an ``out=`` may write into which array, and the error otherwise.
+"""torch's write rules: which result an in-place op or ``out=`` may write into which array, and the error otherwise.
 
-For ``out=`` torch has many rules; an op's rule depends on how torch implements it. The default is that of elementwise
-loops: the result's dtype must be castable. Overloads that torch generates from the functional form require the exact
-dtype. The other cases are data: ``data/outs.tsv``, which ``scripts/make_data.py outs`` measures on torch.
+For ``out=`` torch has many rules; an op's rule depends on how torch implements it. By default the rule of elementwise
+loops holds: the result's dtype must be castable to that of ``out=``. Overloads that torch generates from the functional
+form require the exact dtype. All other cases are listed in ``data/outs.tsv``, which ``scripts/make_data.py outs``
+measures on torch.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ndarray = np.ndarray
 
 # ---------------------------------------------------------------- the rules of out=
 
-# Whether a result of dtype r may be written to an out of dtype d; x is the dtype of the first input.
+# Whether a result of dtype r may be written to an ``out=`` of dtype d; x is the dtype of the first input.
 ALLOWS: dict[str, Callable[[np.dtype, np.dtype, np.dtype], bool]] = {
     "cast": lambda r, d, x: can_cast(r, d),
     "same": lambda r, d, x: r == d,
@@ -49,7 +50,7 @@ ALLOWS: dict[str, Callable[[np.dtype, np.dtype, np.dtype], bool]] = {
     "flag": lambda r, d, x: d in (bool_, uint8),
     "real_out": lambda r, d, x: not is_complex(d),
     "real": lambda r, d, x: not is_complex(x),
-    # abs of a complex tensor casts its result to a real out; any other out must have the input's dtype.
+    # abs of a complex tensor casts its result to a real out=; any other out= must have the input's dtype.
     "modulus": lambda r, d, x: can_cast(r, d) if is_complex(x) and not is_complex(d) else d == x,
 }
 _CAST = ALLOWS["cast"]
@@ -58,19 +59,19 @@ NOT_THE_SAME = "Expected out tensor to have dtype {rc}, but got {dc} instead"
 
 
 class WriteRule(NamedTuple):
-    """How one op writes an out, or its first argument."""
+    """How one op writes an ``out=`` array, or its first argument."""
 
     allows: Callable[[np.dtype, np.dtype, np.dtype], bool]
     words: str  # error message; a prefix "Class: " names an exception other than RuntimeError
-    into: bool = False  # the op computes in the dtype of its out
-    flat: bool = False  # an out with the same number of elements keeps its shape
-    copies: bool = False  # the out is not resized: the result is broadcast into it
-    first: bool = False  # in place: the dtype is checked before the shape
-    laid: bool = False  # a resized out gets the result's strides: torch computes directly in it, without a copy
-    sized: bool = False  # in place: torch's structured kernels have their own error for another shape
+    into: bool = False  # the op computes in the dtype of its out=
+    flat: bool = False  # an out= with the same number of elements keeps its shape
+    copies: bool = False  # the out= is not resized: the result is broadcast into it
+    first: bool = False  # in-place: the dtype is checked before the shape
+    laid: bool = False  # a resized out= gets the result's strides, because torch computes directly in it
+    sized: bool = False  # in-place: torch's structured kernels have their own error for another shape
 
     def check(self, result: np.dtype, out: np.dtype, x: np.dtype) -> None:
-        """Raise torch's error if the dtypes of a result, its out and the first input do not fit."""
+        """Raise torch's error if the dtypes of a result, its ``out=`` and the first input do not fit."""
         if not self.allows(result, out, x):
             names = {"r": scalar_name(result), "d": scalar_name(out), "rc": c_name(result), "dc": c_name(out)}
             names["i32"] = str(result == int32)
@@ -90,11 +91,11 @@ class WriteRule(NamedTuple):
 
     @property
     def of_integers(self) -> bool:
-        """Whether an op that computes in its out's dtype also does so for integers: sums do, means do not."""
+        """Whether an op that computes in the dtype of its ``out=`` also does so for integers: sums do, means do not."""
         return self.allows in (ALLOWS["any"], ALLOWS["same"])
 
     def check_early(self, out: np.dtype, x: np.dtype) -> None:
-        """`check` for an op that computes in its out's dtype, before it computes."""
+        """Call `check` before the computation, for an op that computes in the dtype of its ``out=``."""
         if is_inexact(x) and not self.allows(x, out, x):
             self.check(x if self.allows is _CAST else out, out, x)
 
@@ -111,7 +112,7 @@ class WriteRule(NamedTuple):
         out[...] = cast(value, out.dtype)
 
     def check_first(self, target: ndarray, value: ndarray) -> None:
-        """Raise the errors that torch's structured kernels report before they check the target's memory."""
+        """Raise the errors of torch's structured kernels that come before the check of the target's memory."""
         if self.first:
             self.check(value.dtype, target.dtype, target.dtype)
         if self.sized and value.shape != target.shape:
@@ -152,7 +153,7 @@ def check_fits(target: ndarray, operands: list[ndarray]) -> None:
 
 
 def lacking(error: Exception, otherwise: np.dtype) -> np.dtype:
-    """The dtype that torch has no code for, parsed from its error message."""
+    """Return the dtype that torch has no code for, parsed from its error message."""
     name = str(error).rpartition("for '")[2].rstrip("'")
     return next((d for d in STORED if scalar_name(d) == name), otherwise)
 
@@ -162,13 +163,16 @@ Spelled = tuple[str, str]
 
 
 def default_rule(schema: Schema) -> Spelled:
-    """The rule and message for a row that the data does not list."""
+    """Return the rule and message for a row that the data does not list."""
     return ("same", NOT_THE_SAME) if "generated" in schema.tags else ("cast", _CANNOT_CAST)
 
 
 @functools.cache
 def exceptions(path: Path = DATA) -> Mapping[str, Spelled]:
-    """Row -> rule and message: ``"neg.out"``, or ``"sort.values:indices"`` if an op has several outs."""
+    """Return the rule and message by row.
+
+    Names are ``"neg.out"``, or ``"sort.values:indices"`` if an op has several ``out=`` arrays.
+    """
     found: dict[str, Spelled] = {}
     with open(path, encoding="utf-8") as lines:
         for line in lines:
@@ -179,13 +183,13 @@ def exceptions(path: Path = DATA) -> Mapping[str, Spelled]:
 
 
 def out_rule(schema: Schema, out: Argument, several: bool) -> WriteRule:
-    """The rule by which an op writes one of its outs."""
+    """Return the rule by which an op writes one of its ``out=`` arrays."""
     name = f"{schema.base}.{schema.overload}" + (f":{out.name}" if several else "")
     return _rule(*exceptions().get(name) or default_rule(schema))._replace(laid="generated" not in schema.tags)
 
 
 def inplace_rule(schema: Schema) -> WriteRule:
-    """The rule by which an op writes its first argument."""
+    """Return the rule by which an op writes its first argument."""
     found = exceptions().get(f"{schema.base}.{schema.overload}" if schema.overload else schema.base)
     return _rule(*found)._replace(first=True) if found else _rule("cast", _CANNOT_CAST)
 

@@ -1,4 +1,4 @@
-"""Makers of derived kernels, by rule of `torchnp.derived.rules`; in-place and ``out=`` forms have their own modules."""
+"""Functions that build derived kernels, one for each rule of `torchnp.derived.rules`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def pair_arguments(schema: Schema, source: Schema) -> dict[str, str]:
 
 
 def _copied(x: ndarray) -> ndarray:
-    """A copy laid out as by ``clone``."""
+    """Return a copy laid out as by ``clone``."""
     return place(x.copy("K"), preserved(*layout_of(x)))
 
 

@@ -40,15 +40,15 @@ from torchnp.threads import LARGE
 from torchnp.ufunc_workarounds import trusted
 
 ndarray = np.ndarray
-Given = tuple[tuple, dict[str, Any]]  # positional arguments, and keywords
+Given = tuple[tuple, dict[str, Any]]  # positional and keyword arguments
 
 
 def make_inplace(
     schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: WriteSpec
 ) -> Callable[..., Any]:
-    """The in-place form of a source row."""
+    """Return the in-place form of a source row."""
     if "inplace_view" in schema.tags:
-        # An ndarray cannot be given other strides: the result is the view, on the same memory.
+        # An ndarray cannot get other strides in place, so the result is a view on the same memory.
         return source if writes.inplace is None else _looked(schema, source, writes.inplace)
     if schema.args[0].type == "Tensor[]":
         return _make_inplace_list(schema, source, source_schema, writes)
@@ -70,7 +70,7 @@ def make_inplace(
         try:
             target = args[0] if args else kwargs[name]
             if schema.takes_numbers and isinstance(target, (int, float, complex)):
-                number, target = True, np.asarray(target)  # torch wraps the number in a tensor and writes that
+                number, target = True, np.asarray(target)  # torch wraps the number in a tensor and writes into that
             if 0 in target.strides and overlaps_itself(target):
                 bound = bind(schema, args, kwargs)
                 if rule.into and bound["dtype"] is None:
@@ -110,7 +110,7 @@ def make_inplace(
 def _in_strips(
     source: Callable[..., Any], rule: WriteRule, target: ndarray, args: tuple, kwargs: dict, in_turn: bool
 ) -> bool:
-    """Write strip by strip; return whether that was possible."""
+    """Write the result strip by strip; return whether that was possible."""
     strips = target_strips(target, (*args, *kwargs.values()), in_turn) if target.size > MANY else None
 
     def compute(part: Callable[[Any], Any]) -> Any:
@@ -131,7 +131,7 @@ def _looked(schema: Schema, source: Callable[..., Any], look: Precheck) -> Calla
 
 
 def _preparation(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable[[ndarray, tuple, dict], Given] | None:
-    """A function to run before the source: it checks the arguments and returns those to compute with."""
+    """Return a function that checks the arguments before the source runs and returns those to compute with; or None."""
     rounds = writes.rounds_number and schema.args[1].type == "Scalar"
     if not (rounds or rule.into or writes.inplace):
         return None
@@ -150,7 +150,7 @@ def _preparation(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable
 
 
 def _writing(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable[[ndarray, ndarray, Given], None]:
-    """The function that stores the result."""
+    """Return the function that stores the result."""
 
     def write(target: ndarray, value: ndarray, given: Given) -> None:
         if writes.after is not None:
@@ -163,7 +163,7 @@ def _writing(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable[[nd
 
 
 def _looking(schema: Schema, writes: WriteSpec) -> Callable[[tuple, dict[str, Any]], list[Any]]:
-    """A function that returns the arguments whose memory torch checks."""
+    """Return a function that returns the arguments whose memory torch checks."""
 
     def looked_at(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         named = [x for name, x in kwargs.items() if name not in writes.free]
@@ -173,9 +173,9 @@ def _looking(schema: Schema, writes: WriteSpec) -> Callable[[tuple, dict[str, An
 
 
 def _shares(target: ndarray, arguments: Iterable[Any]) -> bool:
-    """Whether a target possibly shares memory with an argument in a way that torch does not detect.
+    """Return whether a target may share memory with an argument in a way that torch does not detect.
 
-    Raise for partial overlap that torch does detect.
+    Raise torch's error for a partial overlap that torch does detect.
     """
     shared = False
     for x in arguments:
@@ -185,7 +185,7 @@ def _shares(target: ndarray, arguments: Iterable[Any]) -> bool:
 
 
 def _raise_of_target(schema: Schema, error: Exception, given: Given, writes: WriteSpec) -> None:
-    """`_raise_sooner` for elementwise ops."""
+    """Call `_raise_sooner` for elementwise ops."""
     if "pointwise" in schema.tags or [a.name for a in schema.args[1:2]] == ["other"]:
         bound = bind(schema, *given)
         numbers = [x for k, x in bound.items() if k in _PROMOTED and isinstance(x, (int, float, complex))]
@@ -201,7 +201,7 @@ _LATER = (
 
 
 def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes: WriteSpec) -> None:
-    """Raise torch's target errors, which come before those of a missing dtype, alpha, promotion or division by zero."""
+    """Raise torch's errors about the target that precede ``error``: missing dtype, alpha, promotion, division by 0."""
     no_code = isinstance(error, NotImplementedError) and str(error).startswith('"')
     if writes.dtype_before_target or (not no_code and not str(error).startswith(_LATER)):
         return
@@ -217,7 +217,7 @@ def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes
 def _raise_of_product(
     schema: Schema, error: Exception, rule: WriteRule, source: Callable[..., Any], writes: WriteSpec, given: Given
 ) -> None:
-    """Raise torch's errors for a target that a product is added to; torch does not expand that target."""
+    """Raise torch's errors for a target to which a product is added; torch does not expand that target."""
     bound = bind(schema, *given)
     target = bound[schema.args[0].name]
     if str(error).startswith('"') and bound.get("dtype") is not None:
@@ -229,7 +229,7 @@ def _raise_of_product(
 
 
 def rounded(number: Any, target: ndarray) -> Any:
-    """A number rounded to a half precision or complex32 target, or a float8 one not of 1 element; else unchanged."""
+    """Return a number rounded to a target of half precision or complex32, or of float8 with several elements."""
     dtype = target.dtype
     if dtype in FLOAT8S and target.size != 1 and not isinstance(number, complex):
         return cast(np.asarray(number), dtype)[()]
@@ -244,7 +244,7 @@ def rounded(number: Any, target: ndarray) -> Any:
 def _make_inplace_list(
     schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: WriteSpec
 ) -> Callable[..., Any]:
-    # torch works tensor by tensor, so a tensor that shares memory with an earlier one sees its new values.
+    # torch works tensor by tensor: a tensor that shares memory with an earlier one sees the new values.
     rule = inplace_rule(schema)
     numbers = next((a.name for a in schema.args if a.name in ("scalar", "scalars")), "")
     rounds = bool(writes.rounds_number and numbers)
@@ -254,7 +254,7 @@ def _make_inplace_list(
     def run(bound: Bound) -> list[ndarray] | None:
         targets = bound[schema.args[0].name]
         check_lists(schema, bound, writes)
-        if isinstance(bound.get("scalars"), ndarray):  # keep the numbers from before any write
+        if isinstance(bound.get("scalars"), ndarray):  # torch reads the numbers before any write
             bound = bound | {"scalars": bound["scalars"].copy()}
         narrow = rounds and any(t.itemsize <= 4 and t.dtype in (*HALVES, *FLOAT8S, complex32) for t in targets)
         large = any(t.size > MANY for t in targets)
@@ -265,7 +265,7 @@ def _make_inplace_list(
 
     def write(step: Bound, narrow: bool) -> None:
         into = step[schema.args[0].name]
-        if len(into) == 1:  # several tensors get here only if none share memory
+        if len(into) == 1:  # several tensors get here only if none of them share memory
             lists = {k: v for k, v in step.items() if isinstance(v, (list, tuple))}
             if writes.inplace is not None and all(len(v) == 1 for v in lists.values()):
                 writes.inplace(step | {k: v[0] for k, v in lists.items()}, into)
@@ -281,7 +281,7 @@ def _make_inplace_list(
         try:
             values = call(source, source_schema, step)
         except FAILURES as error:
-            # torch has written the tensors before the refused one, unless the list lengths differ.
+            # torch has written the tensors before the one that fails, unless the list lengths differ.
             if len(into) > 1 and all(len(x) == len(into) for x in step.values() if isinstance(x, (list, tuple))):
                 for one in _steps(into, step):
                     write(one, narrow)
@@ -312,7 +312,7 @@ def _write_lone_strips(
 
 
 def _one_by_one(targets: list[ndarray], bound: Bound) -> bool:
-    """Whether torch's tensor-by-tensor order is visible: a tensor reads written values, or an item is refused."""
+    """Return whether torch's order is visible: a tensor reads written values, or an item is refused."""
     refused = any(isinstance(x, complex) for x in bound.get("scalars", ())) or any(map(overlaps_itself, targets))
     return refused or share_memory([x for value in bound.values() for x in tensors_of(value)])
 
@@ -334,18 +334,18 @@ _SMALL = range(-(2**7), 2**7)  # integers that every signed dtype holds
 
 
 def straight(direct: Mapping[np.dtype, Any], slow: Callable[..., Any], one: bool) -> Callable[..., Any]:
-    """An in-place kernel that lets NumPy's ufunc write to the target if nothing needs a check or conversion.
+    """Return an in-place kernel that lets NumPy's ufunc write into the target if nothing needs a check or conversion.
 
     Parameters
     ----------
     direct : mapping
-        dtype -> the function that computes in it without conversion; only ufuncs are used.
+        Maps a dtype to the function that computes in it without conversion; only ufuncs are used.
     slow : callable
-        The kernel for all other calls, and for calls whose ufunc fails, which then has written nothing.
+        The kernel for all other calls. It also takes a call whose ufunc fails, which then has written nothing.
     one : bool
         Whether the target is the op's only argument.
     """
-    # An integer power may fail after it has written some elements.
+    # np.power of integers is left out: it may fail after it has written some elements.
     ufuncs = {
         d: trusted(f) for d, f in direct.items() if isinstance(f, np.ufunc) and (f is not np.power or is_inexact(d))
     }
@@ -386,17 +386,17 @@ def _large(ufunc: Callable[..., Any], target: ndarray, *others: Any) -> ndarray:
     return by_parts(ufunc, target, *operands, out=target)
 
 
-# The quiet context is busy (RuntimeError), the target is read-only or has another shape than the result (ValueError),
-# or the ufunc's dtype differs (TypeError): the slow kernel handles the call or raises torch's error.
+# The quiet context is in use (RuntimeError), the target is read-only or has another shape than the result (ValueError),
+# or the ufunc's dtype differs (TypeError). The slow kernel then handles the call or raises torch's error.
 _NOT_NOW = (RuntimeError, ValueError, TypeError)
 
 
 def _is_plain(target: ndarray, other: Any) -> bool:
-    """Whether a second operand needs no conversion and shares no memory with a target that owns its memory."""
+    """Return whether the second operand needs no conversion and shares no memory with a target that owns its memory."""
     kind = type(other)
     if kind is ndarray:
         return target.dtype is other.dtype and (other.base is None or other is target)
-    if target.dtype is float16:  # some rows do not round a number to float16
+    if target.dtype is float16:  # not every row rounds a number to float16 first
         return False
     if kind is float:
         return target.dtype.kind == "f"

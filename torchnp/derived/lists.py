@@ -1,4 +1,4 @@
-"""torch's checks of a foreach call before it processes the lists tensor by tensor."""
+"""The checks of a foreach call that torch makes before it processes the lists tensor by tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``out=`` forms: write the source row's result into the out; resize an out of another shape."""
+"""``out=`` forms: write the source row's result into ``out=``, and resize an ``out=`` of another shape."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ from torchnp.layout.stride_rules import WRITTEN
 
 ndarray = np.ndarray
 
-_PLACED = frozenset({"dtype", "layout", "device", "pin_memory"})  # options that out= decides for `zeros` and `rand`
+# Options of factories such as `zeros` and `rand` that out= determines.
+_PLACED = frozenset({"dtype", "layout", "device", "pin_memory"})
 
 
 def is_factory_of(source: Schema, schema: Schema) -> bool:
-    """Whether a schema takes from its out the options that its source takes as arguments."""
+    """Return whether a schema takes from its ``out=`` the options that its source takes as arguments."""
     mine = [(a.name, a.type) for a in schema.args if not a.is_out]
     return mine == [(a.name, a.type) for a in source.args if a.name not in _PLACED] and len(mine) < len(source.args)
 
 
 class _Plan(NamedTuple):
-    """The call-independent facts about one ``out=`` form."""
+    """What is known about one ``out=`` form before any call."""
 
     outs: list[Argument]
     rules: list[WriteRule]
     looks: OutMemoryChecks
-    contiguous: list[str]  # torch's message for each out that must be contiguous, else ""
+    contiguous: list[str]  # torch's message for each out= that must be contiguous, else ""
     factory: bool
-    into: bool  # computes in the dtype of its out
-    skips_memory_check: bool  # the row's precheck checks the outs' memory
-    late: bool  # copies a separate result into the out, and checks the out's memory only then
-    early: bool  # requires the out's exact dtype before it looks for code for a dtype
-    holds: bool  # likewise for castable outs: checks that the out can hold the result's dtype
+    into: bool  # computes in the dtype of its out=
+    skips_memory_check: bool  # the row's precheck checks the memory of out=
+    late: bool  # copies a separate result into out=, and checks the memory of out= only then
+    early: bool  # requires the exact dtype of out= before it looks for code for a dtype
+    holds: bool  # checks that out= can hold the result's dtype before it looks for code for a dtype
     dtype_before_target: bool
     memory_first: bool
     precheck: Precheck | None
@@ -84,7 +85,7 @@ def _plan(schema: Schema, source_schema: Schema, writes: WriteSpec) -> _Plan:
 def make_out(
     schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: WriteSpec
 ) -> Callable[..., Any]:
-    """The ``out=`` form of a source row."""
+    """Return the ``out=`` form of a source row."""
     plan = _plan(schema, source_schema, writes)
     names = {a.name for a in plan.outs}
     copied = plan.looks.copied or plan.looks.biased or plan.looks.source
@@ -139,7 +140,7 @@ def make_out(
 def _try(
     plan: _Plan, source: Callable[..., Any], source_schema: Schema, bound: Bound, targets: list[Any], inputs: Any
 ) -> None:
-    """Do everything that a call does except write, on targets in separate memory."""
+    """Do everything that a call does except write; the targets are new arrays."""
     if plan.precheck:
         plan.precheck(dict(bound), [np.empty_like(t) for t in targets])
     results = _compute(plan, source, source_schema, bound, np.empty_like(targets[0]), _first(inputs))
@@ -148,12 +149,13 @@ def _try(
             rule.check(result.dtype, target.dtype, _first(inputs))
 
 
-# Errors after the memory check: of torch's iterator for an out's dtype, and of a factorization for its input.
+# Errors that torch reports after the memory check: TensorIterator's for the dtype of out=, and a factorization's for
+# its input.
 _OF_DTYPES = ("result type", "Found dtype", "linalg.")
 
 
 def _first(inputs: list[ndarray]) -> Any:
-    """The dtype of the first input; None for factories, whose rules do not use it."""
+    """Return the dtype of the first input; None for factories, whose rules do not use it."""
     return inputs[0].dtype if inputs else None
 
 
@@ -169,7 +171,7 @@ def _compute(
     try:
         results = call(source, source_schema, bound)
     except NotImplementedError as error:
-        # torch checks the out before it looks for code for a dtype: '"neg_cpu" not implemented for ...'
+        # torch checks out= before it looks for code for a dtype: '"neg_cpu" not implemented for ...'
         told = bound.get("dtype") if rule.exact else None
         if (
             (plan.early or (plan.into and told is not None))
@@ -186,12 +188,12 @@ def _compute(
 
 
 def _computed_in(dtype: np.dtype, bound: Bound) -> Bound:
-    """The arguments of a call that computes in its out's dtype: passed as ``dtype``, or by casting the input."""
+    """Return arguments that make a call compute in the dtype of its ``out=``: as ``dtype``, or with a cast input."""
     for name in ("dtype", "out_dtype"):
         if name in bound:
             if bound[name] is not None:
                 return bound
-            beside = dict.fromkeys(bound.keys() & {"scale_result"})  # torch considers it only if a dtype is given
+            beside = dict.fromkeys(bound.keys() & {"scale_result"})  # torch reads it only if a dtype is given
             return bound | {name: dtype} | beside
     name = next(iter(bound))
     takes = is_inexact(dtype) and category(dtype) >= category(bound[name].dtype) >= 2
@@ -199,7 +201,7 @@ def _computed_in(dtype: np.dtype, bound: Bound) -> Bound:
 
 
 def _check_results(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray]) -> None:
-    """Refuse outs for reasons that depend on the results' shapes: contiguity, and overlap after a resize."""
+    """Refuse ``out=`` arrays for reasons that depend on the results' shapes: contiguity, and overlap after a resize."""
     for target, result, words in zip(targets, results, plan.contiguous, strict=False):
         if words and not target.flags.c_contiguous and target.shape == result.shape:
             raise RuntimeError(words)
@@ -230,7 +232,7 @@ def _write(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray
 
 def _precheck_late(plan: _Plan, rule: WriteRule, target: ndarray, result: ndarray, inputs: list[ndarray]) -> None:
     rule.check(result.dtype, target.dtype, _first(inputs))
-    if target.shape == result.shape:  # otherwise it is resized
+    if target.shape == result.shape:  # otherwise out= is resized
         plan.looks.check(target, [], inputs)
 
 

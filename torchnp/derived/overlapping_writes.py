@@ -1,13 +1,14 @@
-"""Elementwise writes to memory shared with an operand: element by element, in the order of torch's loops.
+"""Elementwise writes into memory shared with an operand: element by element, in the order of torch's loops.
 
-torch refuses operands that overlap only if both are dense. Otherwise an element that is read after it was written has
-its new value: ``x[:, 1:] = x[:, :-1]`` fills each row with its first element, while NumPy copies the operand first.
+torch detects overlapping operands only if both are dense, and refuses those. Otherwise an element that is read after it
+was written has its new value: ``x[:, 1:] = x[:, :-1]`` fills each row with its first element, while NumPy copies the
+operand first.
 
-The order is TensorIterator's: dimensions sorted by strides, innermost first, with neighbours merged if no operand has
-gaps. If the innermost dimension is contiguous, most loops read `VECTOR` bytes before they write any, and the rest of a
-row element by element. The vector size is AVX2's; other processors use half or twice as many bytes, and from 32768
-elements on torch may use several threads. torch promises no values in these cases; this module gives those of one
-thread with AVX2, whatever processor NumPy runs on.
+The order is TensorIterator's: dimensions sorted by strides, innermost first, with adjacent ones merged if no operand
+has gaps. If the innermost dimension is contiguous, most loops read `VECTOR` bytes before they write any. They process
+the rest of a row element by element. The vector size is AVX2's; other processors use half or twice as many bytes, and
+from 32768 elements on torch may use several threads. torch promises no values in these cases. This module returns the
+values of one thread with AVX2, whatever processor NumPy runs on.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ Compute = Callable[[list[ndarray]], ndarray]  # maps the target's and each opera
 
 VECTOR = 64  # bytes that a vector loop reads before it writes: two vectors of AVX2
 
-# Arguments read element by element beside the target, and arguments of which one number is read before all else.
+# Arguments that torch reads element by element along with the target, and arguments of which it reads one number first.
 _READ = frozenset(
     ("other", "exponent", "tensor1", "tensor2", "tensors1", "end", "weight", "weights", "min", "max", "mask", "src", "values")
 )  # fmt: skip
 _NUMBERS = frozenset(("value", "scalars"))
 
 
-NARROWEST: Threshold = 32  # `VECTOR` for the narrowest vectors that torch is built for
-GRAIN: Threshold = 32768  # elements from which torch may use several threads
+NARROWEST: Threshold = 32  # `VECTOR` of the narrowest vectors for which torch is built
+GRAIN: Threshold = 32768  # from this many elements on torch may use several threads
 
 
 def is_promised(target: ndarray, x: ndarray) -> bool:
-    """Whether writing a target while reading ``x`` gives the same values in torch for any vector size and threads."""
+    """Return whether torch's values are the same for any vector size and number of threads, if the op reads ``x``."""
     if is_same(target, x) or not has_common_element(target, x):
         return True
     run = target.itemsize
@@ -53,19 +54,20 @@ def is_promised(target: ndarray, x: ndarray) -> bool:
 
 
 def read_by_element(schema: Schema, writes: WriteSpec) -> tuple[str, ...]:
-    """The arguments that an in-place op reads element by element; none if it is not elementwise."""
+    """Return the names of the arguments that an in-place op reads element by element; none if it is not elementwise."""
     names = [a.name for a in schema.args[1:] if "Tensor" in a.type and a.name not in _NUMBERS]
     return tuple(n for n in names if n not in writes.free) if _READ.issuperset(names) else ()
 
 
 def in_order(schema: Schema, rule: WriteRule, writes: WriteSpec) -> InOrder:
-    """The ordered write of an elementwise in-place op whose target shares memory with an operand.
+    """Return the ordered write of an elementwise in-place op whose target shares memory with an operand.
 
     Returns
     -------
     callable
         Takes the target, the result computed from the old operands, the arguments by name (lists hold one tensor), and
-        a function that computes a result from such arguments. Returns whether it wrote: not if order is irrelevant.
+        a function that computes a result from such arguments. Returns whether it wrote; it does not write if the order
+        is irrelevant.
     """
     names, first = read_by_element(schema, writes), schema.args[0].name
     copies = names == ("src",)
@@ -79,7 +81,7 @@ def in_order(schema: Schema, rule: WriteRule, writes: WriteSpec) -> InOrder:
         if copies:
             return copy_in_order(target, *read.values())
         if result_type(target, *(x for name, x in read.items() if name != "mask")) != target.dtype:
-            return False  # torch computes in a temporary
+            return False  # torch computes in a temporary array
         # torch converts operands before the loop.
         operands = [x if name == "mask" or x.dtype == target.dtype else cloned(x) for name, x in read.items()]
 
@@ -100,14 +102,14 @@ class _Loop(NamedTuple):
     shape: tuple[int, ...]
     order: list[int]  # dimensions from the outermost to the innermost
     row: int  # elements of the innermost dimension, after merging
-    steps: list[int]  # byte strides along it: the target's, then each operand's
+    steps: list[int]  # byte strides along the innermost dimension: the target's, then each operand's
 
     def flat(self, x: ndarray) -> ndarray:
-        """The elements in iteration order."""
+        """Return the elements in iteration order."""
         return np.broadcast_to(x, self.shape).transpose(self.order).reshape(-1)
 
     def places(self, x: ndarray, strides: Sequence[int]) -> ndarray:
-        """The addresses of the elements in iteration order."""
+        """Return the addresses of the elements in iteration order."""
         found = np.full(1, address(x), np.int64)
         for d in self.order:
             found = np.add.outer(found, np.arange(self.shape[d]) * strides[d]).reshape(-1)
@@ -133,21 +135,21 @@ def _strides(x: ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _seen_from(loop: _Loop, size: int, step: int, vectors: int) -> ndarray:
-    """For each element in order, the first element whose write its operand read does not see.
+    """Return, for each element in order, the first element whose write its operand does not see.
 
     Parameters
     ----------
     size : int
         Bytes of an element of the target.
     step : int
-        Byte stride of the operand within a row.
+        Byte stride of the operand along the loop's innermost dimension.
     vectors : int
         Bytes that are read before any is written; 0 if elements are processed singly.
     """
     n = int(np.prod(loop.shape))
     each = np.arange(n)
     block = vectors // size
-    # One operand may be constant along a row: it is read once for all vectors of the row.
+    # At most one operand may be constant along a row: it is read once for all vectors of the row.
     rest = [s for s in loop.steps[1:] if s != size]
     if block < 2 or loop.steps[0] != size or any(rest) or len(rest) > 1 or loop.row < block:
         return each
@@ -157,7 +159,10 @@ def _seen_from(loop: _Loop, size: int, step: int, vectors: int) -> ndarray:
 
 
 def _writers(loop: _Loop, at: ndarray, read: ndarray, seen: ndarray, size: int) -> ndarray | None:
-    """For each element in order, the earlier element that wrote what it reads, or -1; None if elements misalign."""
+    """Return, for each element in order, the earlier element that wrote what it reads, or -1.
+
+    Return None if elements are misaligned.
+    """
     low = int(at.min())
     place = (at - low) // size
     last = np.full(int(place.max()) + 1, -1)
@@ -173,7 +178,9 @@ def _writers(loop: _Loop, at: ndarray, read: ndarray, seen: ndarray, size: int) 
 def write_in_order(
     target: ndarray, operands: list[ndarray], compute: Compute, *, reads_target: bool, vectors: bool, once: bool = False
 ) -> bool:
-    """Write an elementwise result into a target that shares memory with operands; False if the order does not matter.
+    """Write an elementwise result into a target that shares memory with operands.
+
+    Return False if the order is irrelevant.
 
     Parameters
     ----------
@@ -182,9 +189,9 @@ def write_in_order(
     operands : list of ndarray
         Arrays read element by element, in schema order; each broadcasts to the target.
     compute : callable
-        Maps the list of target and operands, flat and of one length (0-d ones stay 0-d), to the flat result.
+        Maps the target and the operands, flat and of equal length (0-d ones stay 0-d), to the flat result.
     reads_target : bool
-        Whether the target is an operand too.
+        Whether the op also reads the target.
     vectors : bool
         Whether the loop is vectorized where memory is contiguous.
     once : bool
@@ -213,7 +220,7 @@ def write_in_order(
 
 
 def copy_in_order(target: ndarray, source: ndarray) -> bool:
-    """`write_in_order` for a copy: each element gets the value at the start of its chain of copies."""
+    """Do the same as `write_in_order` for a copy: each element gets the value at the start of its chain of copies."""
     found = _dependences(target, [source], False, VECTOR, False)
     if found is None:
         return False
@@ -236,7 +243,10 @@ def _operand_strides(target: ndarray, operands: list[ndarray], reads_target: boo
 def _dependences(
     target: ndarray, operands: list[ndarray], reads_target: bool, vectors: int, once: bool
 ) -> tuple[_Loop, dict[int, ndarray] | None] | None:
-    """The loop, and per operand the writers of what it reads; None if nothing is read after it was written."""
+    """Return the loop and, for each operand, the elements that wrote what it reads.
+
+    Return None if nothing is read after it was written.
+    """
     strides = _operand_strides(target, operands, reads_target)
     loop = _loop(target, strides)
     strides = strides[-len(operands) :]
@@ -257,7 +267,10 @@ def _dependences(
 
 
 def _reads_ahead(loop: _Loop, target: ndarray, x: ndarray, strides: Sequence[int]) -> bool:
-    """Whether each element is read before it is written: torch moves up in memory, and the operand lies above."""
+    """Return whether each element is read before it is written.
+
+    torch moves up in memory, and the operand lies above the target.
+    """
     if x.dtype != target.dtype or strides != target.strides or address(x) < address(target):
         return False
     reach = 0
@@ -270,7 +283,7 @@ def _reads_ahead(loop: _Loop, target: ndarray, x: ndarray, strides: Sequence[int
 
 
 def _groups(writers: list[ndarray]) -> list[ndarray]:
-    """Split the elements into groups that read nothing written by the same or a later group."""
+    """Split the elements into groups; no group reads what it or a later group writes."""
     n = writers[0].size
     if len(writers) == 1:  # chain lengths, by pointer doubling
         by = np.append(writers[0], -1)  # index -1 is the appended element
@@ -291,7 +304,7 @@ def _groups(writers: list[ndarray]) -> list[ndarray]:
 
 
 def _one_by_one(loop: _Loop, target: ndarray, operands: list[ndarray], compute: Compute) -> None:
-    """Write element by element: for operands of another dtype, or misaligned, in the target's memory."""
+    """Write element by element in the target's memory, for operands that have another dtype or are misaligned."""
     turned = [np.broadcast_to(x, loop.shape).transpose(loop.order) for x in (target, *operands)]
     writable = target.transpose(loop.order)
     for place in np.ndindex(writable.shape):

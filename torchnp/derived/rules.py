@@ -24,14 +24,14 @@ Schemas = Mapping[str, Schema]
 def derivation(
     schema: Schema, schemas: Schemas, bases: Mapping[str, Any], above: tuple[str, ...] = ()
 ) -> tuple[str, str] | None:
-    """The rule and the source row of a schema, or None if it needs a body of its own.
+    """Return the rule and the source row of a schema, or None if it needs its own body.
 
     Parameters
     ----------
     bases : mapping
         The declared rows, by name: a source must be one of them or derivable from one.
     above : tuple of str
-        The rows whose search led here, to break cycles (a functional form and its mutating op name each other).
+        The schemas whose search led here, to break cycles: a functional form and its mutating op name each other.
     """
     path = (*above, schema.name)
     for rule, candidates in _RULES:
@@ -42,9 +42,11 @@ def derivation(
 
 
 def _same_arguments(a: Schema, b: Schema) -> bool:
-    """Whether arguments match in name and type, outs aside (``out=`` overloads may make arguments keyword-only).
+    """Return whether the arguments match in name and type.
 
-    The first argument's name does not count: ``dropout(input)`` is ``dropout_(self)`` in place.
+    ``out=`` arguments do not count, and ``out=`` overloads may make arguments keyword-only.
+
+    The first argument's name is not compared: ``dropout(input)`` is ``dropout_(self)`` in place.
     """
     mine, theirs = ([(x.name, x.type) for x in s.args if not x.is_out] for s in (a, b))
     return mine[1:] == theirs[1:] and [t for _, t in mine[:1]] == [t for _, t in theirs[:1]]
@@ -59,7 +61,7 @@ def _packets(schemas: Schemas) -> dict[str, list[str]]:
 
 
 class _Same:
-    """Wrap a registry to hash it by identity."""
+    """A wrapper that makes a registry hashable by its identity."""
 
     def __init__(self, schemas: Schemas) -> None:
         self.schemas = schemas
@@ -87,7 +89,7 @@ def _packet_index(registry: _Same) -> dict[str, list[str]]:
 def _out_sources(schema: Schema, schemas: Schemas) -> list[str]:
     if not schema.is_out:
         return []
-    # Running statistics are written beside out=, except by generated forms, whatever their schema says.
+    # Running statistics are written together with out=; generated forms do not write them, whatever their schema says.
     also = {a.name for a in schema.written if not a.is_out and "generated" not in schema.tags}
     packets = (schema.packet, f"{schema.packet}_functional")
     found = [s for p in packets for s in _overloads(p, schemas) if not s.is_out and {a.name for a in s.written} == also]
@@ -95,7 +97,7 @@ def _out_sources(schema: Schema, schemas: Schemas) -> list[str]:
 
 
 def _same_named(a: Schema, b: Schema) -> bool:
-    """Whether two schemas have the same arguments, in any order."""
+    """Return whether two schemas have the same arguments, in any order."""
     mine, theirs = ({(x.name, x.type) for x in s.args} for s in (a, b))
     return mine == theirs
 
@@ -130,7 +132,10 @@ def _foreach_sources(schema: Schema, schemas: Schemas) -> list[str]:
 
 
 def _foreach_fits(schema: Schema, source: Schema) -> bool:
-    """Whether each argument pairs with one of its kind: a tensor or list with a tensor, a number with a number."""
+    """Return whether each argument pairs with one of its kind.
+
+    Tensors and tensor lists pair with tensors, numbers with numbers.
+    """
     pairs = pair_arguments(schema, source)
     kinds = {a.name: a.is_tensor for a in source.args}
     return len(pairs) == len(schema.args) and all(
@@ -138,7 +143,8 @@ def _foreach_fits(schema: Schema, source: Schema) -> bool:
     )
 
 
-# A foreach overload names the kind of its second operand; the single-tensor op uses another name.
+# The overload of a foreach op tells the kind of its second operand; the single-tensor op names that overload
+# differently.
 _FOREACH_OVERLOADS = {
     "": ("",),
     "List": ("Tensor", "", "Tensor_Tensor"),
@@ -150,7 +156,7 @@ _FOREACH_OVERLOADS = {
 
 
 def _functional_sources(schema: Schema, schemas: Schemas) -> list[str]:
-    """Mutating sources: `resize` derives from `resize_`, `_fused_adam` from `_fused_adam_`."""
+    """Return mutating sources of an op: `resize` derives from `resize_`, `_fused_adam` from `_fused_adam_`."""
     if schema.mutates or schema.namespace == "prims":
         return []
     packets = [f"{schema.packet}_"]
@@ -161,7 +167,7 @@ def _functional_sources(schema: Schema, schemas: Schemas) -> list[str]:
 
 
 def _mutating_sources(schema: Schema, schemas: Schemas) -> list[str]:
-    """Functional sources: a row that writes running statistics derives from the form that returns the new ones."""
+    """Return functional sources of an op that writes running statistics: forms that return the new statistics."""
     if not schema.mutates or schema.is_out:
         return []
     packets = (f"{schema.packet}_functional", schema.packet.removesuffix("_"))

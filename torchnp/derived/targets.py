@@ -1,7 +1,7 @@
 """torch's memory checks of a target or an ``out=``, and its writes to expanded targets.
 
-Most in-place kernels refuse an expanded target; those that write one are data: ``data/overlaps.tsv``, which
-``scripts/make_data.py overlaps`` measures on torch.
+Most in-place kernels refuse an expanded target. ``data/overlaps.tsv`` lists those that write one;
+``scripts/make_data.py overlaps`` measures them on torch.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ndarray = np.ndarray
 
 
 class OutMemoryChecks(NamedTuple):
-    """torch's memory checks of one op's ``out=``."""
+    """The memory checks that torch makes for one op's ``out=``."""
 
-    once: bool  # no two elements share a location
-    inputs: bool  # no input overlaps it partly
-    source: bool  # the first input is not the same memory
-    copied: bool  # the first input, if it has the result's shape, does not overlap it partly
-    biased: bool  # a bias can be copied into it
+    once: bool  # no two elements of out= share a location
+    inputs: bool  # no input overlaps out= partly
+    source: bool  # the first input is not the same memory as out=
+    copied: bool  # the first input, if it has the result's shape, does not overlap out= partly
+    biased: bool  # a bias can be copied into out=
 
     def check(self, out: ndarray, source: list[ndarray], inputs: list[ndarray], once: bool = True) -> None:
-        """Refuse an out with forbidden overlap; ``once=False`` leaves self-overlap to the check for contiguity."""
+        """Refuse an ``out=`` with forbidden overlap; ``once=False`` leaves self-overlap to the contiguity check."""
         if self.once and once:
             check_target(out)
         for x in inputs if self.inputs else ():
@@ -44,9 +44,9 @@ class OutMemoryChecks(NamedTuple):
             raise RuntimeError(OVERLAP)
 
     def check_copied(self, out: ndarray, shape: tuple[int, ...], bound: Bound) -> None:
-        """Refuse an out of the result's shape if torch's copy of the input or the bias into it would fail."""
+        """Refuse an ``out=`` of the result's shape if torch's copy of the input or the bias into it would fail."""
         first, bias = next(iter(bound.values())), bound.get("bias")
-        if out.shape != shape:  # it is resized
+        if out.shape != shape:  # out= is resized
             return
         if self.copied and first.shape == shape:
             check_target(out)
@@ -57,9 +57,9 @@ class OutMemoryChecks(NamedTuple):
 
 
 def memory_checks_of(schema: Schema) -> OutMemoryChecks:
-    """torch's memory checks of an op's ``out=``."""
+    """Return torch's memory checks of an op's ``out=``."""
     kinds = exceptions_of(schema)
-    # A generated out= form copies a separate result into the out: torch need not check the inputs.
+    # A generated out= form copies a separate result into out=, so torch need not check the inputs.
     inputs = "looks" in kinds if "generated" in schema.tags else "blind" not in kinds
     return OutMemoryChecks("expands" not in kinds, inputs, "apart" in kinds, "copied" in kinds, "biased" in kinds)
 
@@ -72,25 +72,28 @@ KINDS = ("bool", "int", "float", "complex")
 
 @functools.cache
 def exceptions(path: Path = DATA) -> Mapping[str, frozenset[str]]:
-    """Row -> the kinds of dtypes for which torch writes an expanded target; ``"float?"``: only if nothing changes.
+    """Return, by row, the kinds of dtypes for which torch writes an expanded target.
 
-    For ``out=`` rows: ``"apart"``: the out must not be the first input. ``"looks"``: a generated row that, unlike
-    others, checks for partial overlap with inputs; ``"blind"``: another row that, unlike others, does not.
-    ``"expands"``: torch writes an out whose elements share memory. ``"copied"``: torch copies an input of the result's
-    shape into the out; ``"biased"``: it copies the bias there; a copy checks the memory of both.
-    In place, ``"itself"``: a source identical to the target leaves it unchanged.
+    ``"float?"`` means only if no value changes.
+
+    ``out=`` rows have these words. ``"apart"``: ``out=`` must not be the first input. ``"looks"``: a generated row
+    that, unlike other generated rows, checks for partial overlap with inputs. ``"blind"``: a row that is not generated
+    and, unlike others, does not check this. ``"expands"``: torch writes an ``out=`` whose elements share memory.
+    ``"copied"``: torch copies an input of the result's shape into ``out=``. ``"biased"``: it copies the bias there.
+    Each copy checks the memory of both arrays. In-place rows may have ``"itself"``: if the source is identical to the
+    target, torch leaves the target unchanged.
     """
     return {name: frozenset(kinds.split(" ")) for name, kinds, *_ in _rows(path)}
 
 
 def exceptions_of(schema: Schema) -> frozenset[str]:
-    """The entry of `exceptions` for a row."""
+    """Return the entry of `exceptions` for a row."""
     return exceptions().get(f"{schema.base}.{schema.overload}".rstrip("."), frozenset())
 
 
 @functools.cache
 def contiguous_outs(path: Path = DATA) -> Mapping[str, str]:
-    """``"row:out"`` -> torch's error message, for outs that must be contiguous."""
+    """Return torch's error message by ``"row:out"``, for each ``out=`` that must be contiguous."""
     pairs = ((name, *want.partition(":")) for name, _, *wants in _rows(path) for want in wants)
     return {f"{name}:{out}": words for name, out, _, words in pairs}
 
@@ -117,9 +120,9 @@ def write_expanded(
     Parameters
     ----------
     compute : callable
-        Arguments by name -> result.
+        Computes the result from the arguments by name.
     rule : WriteRule
-        The op's write rule; if it is not the default rule, torch checks the dtype first.
+        The op's write rule. If it is not the default rule, torch checks the dtype first.
     """
     kinds, kind = exceptions_of(schema), KINDS[category(target.dtype)]
     if "itself" in kinds and any(is_same(target, x) for x in list(bound.values())[1:]):
@@ -137,14 +140,14 @@ def write_expanded(
         return
     after = np.array(target)
     rule.write_inplace(after, compute(bound))
-    # Ops that get here write one number to some of the elements: unchanged elements must not overwrite it.
+    # Ops that get here write one number to some elements. Elements that stay unchanged must not overwrite that number.
     changed = (_bytes(after) != _bytes(np.array(target))).any(-1)
     if kind not in kinds and changed.any():
         raise RuntimeError(SELF_OVERLAP)
     target[changed] = after[changed]
 
 
-# Errors that torch's iterator, or the loop itself, reports after the memory check.
+# Errors that TensorIterator, or the loop itself, reports after the memory check.
 _LATE = (
     "The size of tensor",
     "output with shape",
@@ -160,12 +163,12 @@ _LATE = (
 
 
 def is_late(error: Exception, dtype_before_target: bool) -> bool:
-    """Whether torch reports an error after it has checked memory: one of `_LATE`, or a missing dtype."""
+    """Return whether torch reports an error after its memory check: an error of `_LATE`, or a missing dtype."""
     return str(error).startswith(_LATE) or (str(error).startswith('"') and not dtype_before_target)
 
 
 def unless_late(compute: Callable[[], Any], dtype_before_target: bool, late: tuple[str, ...] = ()) -> Any:
-    """Compute; None if it fails with an error that torch reports after its memory check, or that starts as ``late``."""
+    """Return ``compute()``, or None if it fails with a late error (`is_late`) or one that begins with ``late``."""
     try:
         return compute()
     except FAILURES as error:
@@ -177,7 +180,7 @@ def unless_late(compute: Callable[[], Any], dtype_before_target: bool, late: tup
 def refuse_otherwise(
     target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: WriteRule, dtype_before_target: bool
 ) -> None:
-    """Raise the errors that torch reports before it checks memory."""
+    """Raise the errors that torch reports before its memory check."""
     value = unless_late(lambda: compute(bound), dtype_before_target)
     if value is not None:
         rule.check_first(target, value)

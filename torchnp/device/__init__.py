@@ -1,7 +1,7 @@
 """A PyTorch device with NumPy kernels: ``import torchnp.device``, then ``model.to("np")``.
 
-Its tensors are ordinary `torch.Tensor` objects on memory that NumPy holds. Views, in-place writes, autograd,
-optimizers, saving and printing are torch's own; a row of `torchnp.table` computes each operator. Random operators
+Its tensors are ordinary `torch.Tensor` objects on memory that NumPy allocates. torch itself handles views, in-place
+writes, autograd, optimizers, saving and printing; a row of `torchnp.table` computes each operator. Random operators
 draw from torch's CPU generator, so ``torch.manual_seed`` has its usual effect.
 
 Examples
@@ -45,7 +45,10 @@ _libraries = kernels.register() + autocast.register()
 
 
 def _try_backward() -> None:
-    """Refuse the import if torch has made its autograd device queues: backward would fail, with an unclear error."""
+    """Refuse the import if torch has already made its autograd device queues.
+
+    Without this check, backward would fail later, with an unclear error.
+    """
     x = torch.ones((), device=NAME, requires_grad=True)
     try:
         (x * 2).backward()

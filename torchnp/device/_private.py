@@ -1,4 +1,4 @@
-"""The private torch names that only `torchnp.device` uses, each looked up at import."""
+"""The private names of torch that only `torchnp.device` uses, each looked up at import."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ set_up_device: Callable[..., None] = need("utils.backend_registration._setup_pri
 """Turn torch's spare device (PrivateUse1) into one whose kernels are Python functions."""
 
 DeviceHooks: Any = need("utils.backend_registration._DummyPrivateUse1Hook")
-"""Default hooks that torch calls on such a device."""
+"""Default implementation of the hooks that torch calls on such a device."""
 
 _Guard: Any = need("_C._acc.DeviceGuard")
 _OWN_TYPE = need("_C._autograd.DeviceType.PrivateUse1")
 
 
 class DeviceGuard(_Guard):
-    """The device guard; torch asks it for the device type many times a call, so `type_` looks nothing up."""
+    """The device guard. torch asks it for the device type many times in a call, so `type_` looks nothing up."""
 
     def type_(self, own: Any = _OWN_TYPE) -> Any:
         return own
 
 
 empty_on_device: Callable[..., torch.Tensor] = need("_C._acc.create_empty_tensor")
-"""Make a contiguous tensor on that device with a size and a dtype, whose storage has no memory yet."""
+"""Make a contiguous tensor on the device with a size and a dtype; its storage has no memory yet."""
 
 storage_at: Callable[..., Any] = need("_C._construct_storage_from_data_pointer")
-"""Make a device's storage from an address and a length in bytes; it does not own the memory."""
+"""Make a storage on a device from an address and a length in bytes; the storage does not own the memory."""
 
 swap_memory: Callable[[Any, Any], None] = need("UntypedStorage._swap_data_ptr_")
 """Exchange the memory of two storages; both have the same length, or one has none."""
 
 LegacyStorage: Any = need("storage._LegacyStorage")
-"""Base class of the deprecated typed storages; a class's module name gives the device."""
+"""Base class of the deprecated typed storages; the name of a class's module tells its device."""
 
 storage_names: Callable[[], dict[torch.dtype, str]] = need("storage._dtype_to_storage_type_map")
 """Names of the typed storages by dtype."""
@@ -58,7 +58,7 @@ class_property: Any = need("_utils.classproperty")
 """Decorator for a property of a class."""
 
 is_overload: Callable[[str], bool] = need("_C._dispatch_has_kernel")
-"""Whether torch has an overload of that full name."""
+"""Whether torch has an overload of this full name."""
 
 _exclude: Any = need("_C._ExcludeDispatchKeyGuard")
 _key_set: Any = need("_C.DispatchKeySet")
@@ -69,19 +69,19 @@ overloads_under: Callable[[str], list[str]] = need("_C._dispatch_get_registratio
 
 
 def without(key: str) -> Any:
-    """A context manager that excludes a dispatch key."""
+    """Return a context manager that excludes a dispatch key."""
     return _exclude(_key_set(getattr(torch._C.DispatchKey, key)))
 
 
 def overload(name: str) -> OpOverload:
-    """Return the overload of a full name."""
+    """Return the overload with a full name."""
     space, _, rest = name.partition("::")
     packet, _, kind = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, space), packet), kind or "default")
 
 
 def by_cpu(func: OpOverload, key: str = "CPU") -> Callable[..., Any]:
-    """Return an overload's CPU kernel for tensors of any device; for kernels that touch only sizes and strides."""
+    """Return an overload's CPU kernel for tensors of any device. The kernel must touch only sizes and strides."""
     return functools.partial(func._op_dk, getattr(torch.DispatchKey, key))
 
 
@@ -89,7 +89,10 @@ _as_strided_of_cpu = by_cpu(torch.ops.aten.as_strided.default)
 
 
 def strided_on(tensor: torch.Tensor, size: Any, stride: Any = None, offset: int | None = None) -> torch.Tensor:
-    """A tensor on another's storage that autograd does not track as a view; in C order by default."""
+    """Return a tensor on another tensor's storage that autograd does not track as a view.
+
+    The default strides are row-major.
+    """
     if stride is None:
         stride = torch.empty(size, device="meta").stride()
     return _as_strided_of_cpu(tensor, size, stride, offset)
@@ -98,6 +101,6 @@ def strided_on(tensor: torch.Tensor, size: Any, stride: Any = None, offset: int 
 if TYPE_CHECKING:
 
     class Storage(torch.UntypedStorage):
-        """A storage whose Python object keeps the array alive."""
+        """A storage whose Python object keeps the storage's array alive."""
 
         array: Any

@@ -1,4 +1,4 @@
-"""``torch.autocast("np")``: the operators that run in the lower dtype and those that run in float32, as on the CPU."""
+"""``torch.autocast("np")``: lists of the operators that run in the lower dtype and in float32, as on the CPU."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WIDEST = (
     "cat",
     "stack",
 )
-"""Operators whose floating-point arguments are cast to the widest of their dtypes."""
+"""Operators whose floating-point arguments are cast to the widest dtype among them."""
 
 
 def _cast(x: Any, dtype: torch.dtype) -> Any:
@@ -78,7 +78,7 @@ def _widest(args: tuple) -> torch.dtype | None:
 
 
 def register() -> list[torch.library.Library]:
-    """Register autocast kernels for the listed operators; all others fall through."""
+    """Register autocast kernels for the listed operators; all other operators are left unchanged."""
     library = torch.library.Library("aten", "IMPL")
     rules: list[tuple[tuple[str, ...], Callable[[tuple], torch.dtype | None]]] = [
         (LOWER, lambda args: torch.get_autocast_dtype(DEVICE)),

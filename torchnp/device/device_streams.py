@@ -15,12 +15,12 @@ _thread = threading.local()
 
 
 class DeviceStream(torch.Stream):
-    """``torch.np.Stream``: work on it runs synchronously.
+    """``torch.np.Stream``. Work on it runs synchronously.
 
     Parameters
     ----------
     device : torch.device, str or int, optional
-        The device ``np``, whose only index is 0.
+        The device ``np``. Its only index is 0.
     priority : int, optional
         Ignored.
     """
@@ -84,7 +84,7 @@ class DeviceEvent(torch.Event):
         """Return at once: the work that the event marks has finished."""
 
     def elapsed_time(self, end_event: Any) -> float:
-        """Milliseconds from this event to another.
+        """Return the milliseconds from this event to another.
 
         Raises
         ------
@@ -128,6 +128,6 @@ _DEFAULT: DeviceStream
 
 
 def make_default() -> None:
-    """Make the default stream; torch must know the device's name by then."""
+    """Make the default stream. torch must already know the device's name."""
     global _DEFAULT
     _DEFAULT = DeviceStream()

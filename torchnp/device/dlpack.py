@@ -9,11 +9,11 @@ import torch
 from torchnp.device import shared_memory
 from torchnp.interop import convert, tensor_memory
 
-_CPU = (1, 0)  # kDLCPU, and its only index
+_CPU = (1, 0)  # DLPack's kDLCPU, and its only index
 
 
 def share_with_others() -> None:
-    """Let ``np.from_dlpack``, ``torch.from_dlpack`` and `torchnp.interop.to_numpy` accept the device's tensors."""
+    """Make ``np.from_dlpack``, ``torch.from_dlpack`` and `torchnp.interop.to_numpy` accept the device's tensors."""
     tensor_memory.READERS[shared_memory.DEVICE] = shared_memory.to_numpy
     Tensor: Any = torch.Tensor
     whose, export = Tensor.__dlpack_device__, Tensor.__dlpack__
@@ -40,7 +40,10 @@ _NOTHING = torch.empty(0)
 
 
 def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    """A CPU tensor on the same memory; like torch, refuse tensors that require grad or have the conjugate bit."""
+    """Return a CPU tensor on the same memory.
+
+    Like torch, refuse tensors that require grad or have the conjugate bit.
+    """
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if tensor.is_conj():

@@ -1,8 +1,8 @@
 """The optional extension in C++: ``TORCHNP_DEVICE_EXTENSION=1`` builds it at the first ``import torchnp.device``.
 
-It replaces the Python functions of `storages` that convert between arrays and tensors, and adds what torch takes from
-C++ alone: an allocator, and the generator ``torch.Generator("np")``. Everything but that generator works without it.
-torch caches the build in its extensions folder (``TORCH_EXTENSIONS_DIR``).
+It replaces the Python functions of `shared_memory` that convert between arrays and tensors. It adds an allocator and
+the generator ``torch.Generator("np")``, which torch accepts only from C++. Everything except this generator works
+without the extension. torch caches the build in its extensions folder (``TORCH_EXTENSIONS_DIR``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def build() -> Any:
     Raises
     ------
     RuntimeError
-        The build failed: no compiler, no ninja, or a folder that cannot be written.
+        The build failed: there is no compiler or no ninja, or a folder is not writable.
     """
     from torch.utils import cpp_extension
 
@@ -46,7 +46,10 @@ def build() -> Any:
 
 
 def warn_of_lock() -> None:
-    """Warn if torch is about to wait for another process's build: it would wait forever for one that was killed."""
+    """Warn if torch is about to wait for another process's build.
+
+    If that process was killed, torch would wait forever.
+    """
     from torch.utils import cpp_extension
 
     folder = getattr(cpp_extension, "_get_build_directory", None)
@@ -64,18 +67,24 @@ def built() -> Any:
 
 
 def replace(dtypes: dict[Any, Any], share: Callable[..., Any], wrap: Callable[..., Any]) -> tuple[Any, Any]:
-    """Return the extension's ``share`` and ``wrap``, which fall back to Python's; without the extension, Python's."""
+    """Return the extension's ``share`` and ``wrap``.
+
+    They fall back to the given ones, which are returned if there is no extension.
+    """
     made = built()
     if made is None:
         return share, wrap
-    # torch's own hooks for Python devices ask for a generator in a way that torch warns about.
+    # torch's own hooks for Python devices request a generator in a way for which torch warns.
     warnings.filterwarnings("ignore", "GetGeneratorForPrivateuse1", DeprecationWarning)
     made.ready(dtypes, share, wrap)
     return made.share, made.wrap
 
 
 def guard() -> None:
-    """Replace the Python guard by the extension's: torch asks it for the current device many times a call."""
+    """Replace the Python guard by the extension's, which is faster.
+
+    torch asks the guard for the device many times in a call.
+    """
     made = built()
     if made is not None:
         made.guard()

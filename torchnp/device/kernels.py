@@ -2,9 +2,9 @@
 
 Some operators do not use a row:
 
-- torch decomposes composite operators (``CompositeImplicitAutograd``), unless its CPU has kernels for them.
-- Views compute nothing: torch's own code works out sizes and strides.
-- `_OWN` has the operators that move or resize storages, which arrays lack, and a few others.
+- torch decomposes composite operators (``CompositeImplicitAutograd``) unless its CPU has kernels for them.
+- Views compute nothing: torch's own code determines their sizes and strides.
+- `_OWN` has the operators that move or resize storages, which arrays do not have, and a few others.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ _TAKE_BOTH = frozenset(
         "index.Tensor", "index.Tensor_out", "index_put", "index_put_", "_index_put_impl_", "index_put.out",
     )
 )  # fmt: skip
-"""Operators that in torch also take indices on the CPU."""
+"""Operators that accept indices on the CPU, in torch too."""
 
 
-_spaces: dict[str, torch.library.Library] = {}  # by namespace; kept alive for torch
-_of_libraries: set[str] = set()  # registered rows of other libraries
+_spaces: dict[str, torch.library.Library] = {}  # by namespace; torch needs them alive
+_of_libraries: set[str] = set()  # other libraries' rows that are registered
 
 
 def register() -> list[torch.library.Library]:
-    """Register every row; return the libraries, which must stay alive."""
+    """Register every row; return torch's library objects, which must stay alive."""
     _spaces.update((space, torch.library.Library(space, "IMPL")) for space in libraries.OWN)
     for name in torchnp.table:
         if name.partition("::")[0] in libraries.OWN and name not in _LEFT and name not in _OWN:
@@ -79,7 +79,7 @@ def register() -> list[torch.library.Library]:
     _spaces["aten"].impl("_pin_memory", _pinned, "CPU")
     for key in (KEY, f"Autograd{KEY}"):
         _spaces["aten"].impl("_has_compatible_shallow_copy_type", _may_take_data, key)
-    for bit in ("Conjugate", "Negative"):  # the schema does not mark the target as written: torch would copy it
+    for bit in ("Conjugate", "Negative"):  # the schema does not mark the target as written, so torch would copy it
         _spaces["aten"].impl("_copy_from", torch.library.fallthrough_kernel, bit)
     everything = torch.library.Library("_", "IMPL")
     everything.fallback(_missing, KEY)
@@ -98,7 +98,7 @@ def _register(name: str) -> None:
 
 
 def register_libraries() -> None:
-    """Register the rows of other libraries' operators that have been declared so far and that torch knows."""
+    """Register the declared rows of other libraries' operators that torch knows by now."""
     for name in {*libraries.SCHEMAS} - _of_libraries:
         if name in torchnp.table and is_overload(name) and not has_kernel(name, KEY):
             space = name.partition("::")[0]
@@ -139,7 +139,7 @@ def _lazy(name: str) -> Callable[..., Any]:
 
 
 def _elsewhere(name: str, here: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Compute a result requested on another device (``zeros_like(x, device="cpu")``) here, and move it there."""
+    """Compute a result for another device (``zeros_like(x, device="cpu")``) on this device, and move it there."""
     device = torch.device(kwargs["device"])
     if device.type != "meta":
         return here(*args, **kwargs | {"device": None}).to(device)
@@ -158,13 +158,17 @@ def _run_of(name: str) -> kernel_runner.Run:
 
 
 _TO_SPARSE = ("aten::_to_sparse", "aten::sparse_mask", "aten::_sparse_mask_projection")
-"""Name prefixes of operators that make a dense tensor sparse; torch's CPU code runs them, as all sparse operators."""
+"""Name prefixes of operators that make a dense tensor sparse.
+
+torch's CPU code runs them, as it runs all sparse operators.
+"""
 
 
 def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """Fallback for operators without a kernel: an error, or torch's CPU if `allow_fallback` is set."""
+    """Handle operators without a kernel: raise an error, or let torch's CPU compute if `allow_fallback` is set."""
     name = func.name()
-    if func.namespace not in libraries.OWN and name in torchnp.table:  # newly declared, or registered in torch since
+    # Declared, or registered in torch, after the last registration.
+    if func.namespace not in libraries.OWN and name in torchnp.table:
         register_libraries()
         return _run_of(name)(args, kwargs)
     if name.startswith(_TO_SPARSE):
@@ -192,7 +196,7 @@ def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = 
 
 
 def _resize(tensor: torch.Tensor, size: Any, *, memory_format: Any = None) -> torch.Tensor:
-    """``resize_``: the storage grows for all tensors that share it; new elements are zeros."""
+    """Run ``resize_``. The storage grows for all tensors that share it; new elements are zeros."""
     if memory_format is None and tensor.shape == torch.Size(size):
         return tensor
     like = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
@@ -231,12 +235,12 @@ _SET = by_cpu(aten.set_.source_Storage_storage_offset)
 
 
 def _as_strided_(tensor: torch.Tensor, size: Any, stride: Any, offset: int | None = None) -> torch.Tensor:
-    there = _AS_STRIDED(tensor, size, stride, offset)  # refuses what lies outside the storage
+    there = _AS_STRIDED(tensor, size, stride, offset)  # raises torch's error if the view extends beyond the storage
     return _SET(tensor, tensor.untyped_storage(), there.storage_offset(), size, stride)
 
 
 def _set(tensor: torch.Tensor, storage: torch.UntypedStorage, offset: int, size: Any, stride: Any = ()) -> torch.Tensor:
-    """``set_``, which grows the storage if needed."""
+    """Run ``set_``, growing the storage if needed."""
     stride = stride or torch.empty(size, device="meta").stride()
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else 0
     grow(storage, (offset + reach) * tensor.element_size() if reach else 0)
@@ -248,7 +252,7 @@ def _set_source(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
 
 
 def _pack(tensor: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """``_pack_padded_sequence``: the lengths and the resulting batch sizes are on the CPU."""
+    """Run ``_pack_padded_sequence``, with the lengths and the resulting batch sizes on the CPU."""
     data, sizes = torchnp.table["aten::_pack_padded_sequence"](
         shared_memory.share_any(tensor), shared_memory.share_any(lengths), batch_first
     )
@@ -256,9 +260,9 @@ def _pack(tensor: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tup
 
 
 def _may_take_data(tensor: torch.Tensor, data: torch.Tensor) -> bool:
-    """Whether ``tensor.data = data`` is allowed: between the CPU and the device, as between the CPU and CUDA.
+    """Return whether ``tensor.data = data`` is allowed: between the CPU and the device, as between the CPU and CUDA.
 
-    torch's list of such devices lacks PrivateUse1, so ``Module.to`` would make new parameters.
+    torch's own list of device pairs lacks PrivateUse1, so ``Module.to`` would make new parameters.
     """
     return {tensor.device.type, data.device.type} <= {"cpu", shared_memory.DEVICE} and tensor.layout == data.layout
 
@@ -267,7 +271,10 @@ _FLOAT_HISTC = _lazy("aten::histc")
 
 
 def _histc(tensor: torch.Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> torch.Tensor:
-    """``histc``, for integers too: torch's CPU refuses them, but libraries expect every other device to accept them."""
+    """Run ``histc``, for integers too.
+
+    torch's CPU refuses integers, but libraries expect every other device to accept them.
+    """
     if tensor.dtype.is_floating_point or tensor.dtype == torch.bool:
         return _FLOAT_HISTC(tensor, bins, min, max)
     return _FLOAT_HISTC(tensor.double(), bins, min, max).to(tensor.dtype)
@@ -290,7 +297,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "aten::is_pinned": lambda tensor, device=None: False,
     "aten::record_stream": lambda tensor, stream: None,
 }
-"""Operators that the device implements itself; these take precedence over rows."""
+"""Operators that the device implements itself, instead of using rows."""
 
 
 def _is_view(name: str) -> bool:
@@ -299,9 +306,9 @@ def _is_view(name: str) -> bool:
 
 
 def _pinned(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
-    """Copy the tensor: the device's memory is the CPU's, so there is nothing to pin."""
+    """Copy the tensor. The device's memory is CPU memory, so nothing has to be pinned."""
     return tensor.clone()
 
 
 _LEFT = frozenset({"aten::copy_", "aten::_to_copy", "aten::detach", "aten::alias"})
-"""Rows not registered: torch handles them by ``_copy_from``, which crosses devices, or as views."""
+"""Rows that are not registered: torch handles these operators by ``_copy_from``, which crosses devices, or as views."""

@@ -1,4 +1,4 @@
-"""``torch.np.FloatStorage`` and the like: the deprecated typed storage classes that torch has for each device."""
+"""``torch.np.FloatStorage`` and similar: the deprecated typed storage classes that torch has for each device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _NpLegacyStorage(LegacyStorage):
 
 
 def add_to(module: ModuleType) -> None:
-    """Add a class for each dtype that torch has a storage name for."""
+    """Add a class for each dtype for which torch has a storage name."""
     for dtype, name in storage_names().items():
         if dtype in NUMPY_DTYPE:  # the device has no quantized dtypes
             setattr(module, name, _class_of(dtype, name, module.__name__))

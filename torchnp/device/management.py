@@ -18,11 +18,11 @@ from torchnp.device.shared_memory import Device, check_index
 
 
 def memory_allocated(device: Device = None) -> int:
-    """Bytes of the storages that the device's tensors hold, except tensors that autograd alone keeps."""
+    """Return the bytes that the device's tensors hold in storages, except tensors that only autograd keeps alive."""
     check_index(device)
     held: dict[int, int] = {}
     for x in gc.get_objects():
-        # Proxies and lazy modules answer to isinstance with code of their own.
+        # Proxies and lazy modules answer isinstance with their own code, so issubclass is used.
         if issubclass(type(x), torch.UntypedStorage):
             storage = x
         elif issubclass(type(x), torch.Tensor) and x.layout is torch.strided:
@@ -35,10 +35,10 @@ def memory_allocated(device: Device = None) -> int:
 
 
 def _memory(pages: str) -> int:
-    """Bytes of total (``SC_PHYS_PAGES``) or free (``SC_AVPHYS_PAGES``) memory; 0 if the system does not say."""
+    """Return the total (``SC_PHYS_PAGES``) or free (``SC_AVPHYS_PAGES``) memory in bytes; 0 if it is unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf(pages)
-    except (AttributeError, OSError, ValueError):  # as on Windows
+    except (AttributeError, OSError, ValueError):  # for example on Windows
         return 0
 
 
@@ -62,12 +62,12 @@ class Management:
         check_index(device)
 
     def get_device_name(self, device: Device = None) -> str:
-        """NumPy, its version, and the processor's architecture."""
+        """Return NumPy's name and version, and the processor's architecture."""
         check_index(device)
         return f"NumPy {np.__version__} on {platform.machine()}"
 
     def get_device_properties(self, device: Device = None) -> types.SimpleNamespace:
-        """The device's name, the machine's memory in bytes, and the number of its processors."""
+        """Return the device's name, the machine's memory in bytes, and the number of its processors."""
         check_index(device)
         return types.SimpleNamespace(
             name=self.get_device_name(),
@@ -76,46 +76,49 @@ class Management:
         )
 
     def mem_get_info(self, device: Device = None) -> tuple[int, int]:
-        """Free and total bytes of the machine's memory; 0 if the system does not say."""
+        """Return the free and total bytes of the machine's memory; 0 if they are unknown."""
         check_index(device)
         return _memory("SC_AVPHYS_PAGES"), _memory("SC_PHYS_PAGES")
 
     def seed(self) -> int:
-        """`torch.seed`, as the device draws from the CPU generator."""
+        """Call `torch.seed`: the device draws from the CPU generator."""
         return torch.seed()
 
     seed_all = seed
 
     def initial_seed(self) -> int:
-        """`torch.initial_seed`."""
+        """Return `torch.initial_seed()`."""
         return torch.initial_seed()
 
     def empty_cache(self) -> None:
-        """Do nothing: NumPy frees memory when its last tensor dies, so nothing is cached."""
+        """Do nothing. NumPy frees memory together with its last tensor, so nothing is cached."""
 
     def memory_allocated(self, device: Device = None) -> int:
-        """Bytes of the storages that the device's tensors hold; see the function `memory_allocated`."""
+        """Return the bytes that the device's tensors hold; see the function `memory_allocated`."""
         now = memory_allocated(device)
         self._peak = max(self._peak, now)
         return now
 
     def max_memory_allocated(self, device: Device = None) -> int:
-        """The largest figure measured since `reset_peak_memory_stats`; the device measures only when asked."""
+        """Return the largest number of bytes measured since `reset_peak_memory_stats`.
+
+        It is measured only when a function asks for it.
+        """
         self.memory_allocated(device)
         return self._peak
 
-    # Nothing is reserved beyond what is allocated.
+    # No memory is reserved beyond what is allocated.
     memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
 
     def reset_peak_memory_stats(self, device: Device = None) -> None:
         self._peak = memory_allocated(device)
 
     def reset_accumulated_memory_stats(self, device: Device = None) -> None:
-        """Do nothing: nothing is accumulated."""
+        """Do nothing, because no statistics are accumulated."""
         check_index(device)
 
     def memory_stats(self, device: Device = None) -> dict[str, Any]:
-        """Current bytes and the largest figure measured, under the names of `torch.cuda.memory_stats`."""
+        """Return the current bytes and the largest measured number, under the names of `torch.cuda.memory_stats`."""
         now, peak = self.memory_allocated(device), self._peak
         kinds = ("active_bytes", "allocated_bytes", "reserved_bytes")
         return {f"{kind}.all.{when}": n for kind in kinds for when, n in (("current", now), ("peak", peak))}
@@ -130,7 +133,7 @@ _OF_DEVICE = (
 
 
 def serve_accelerator(module: Management) -> None:
-    """Point functions of ``torch.accelerator`` at the module; torch's own ask a C++ allocator or guard."""
+    """Replace functions of ``torch.accelerator`` by the module's, because torch's own need a C++ allocator or guard."""
 
     def of_device(name: str) -> Callable[..., Any]:
         return lambda device=None, /: getattr(module, name)(device)

@@ -1,4 +1,4 @@
-"""``torch.np``: the device's module, with the functions that torch expects."""
+"""``torch.np``: the device's module, with the functions that torch expects of a device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchnp.device.shared_memory import check_index
 
 
 class Module(Management, StreamFunctions, types.ModuleType):
-    """The module ``torch.np``. There is one device, which uses the CPU generator."""
+    """The module ``torch.np``. It has one device, whose random numbers come from the CPU generator."""
 
     def __init__(self) -> None:
         super().__init__("torch.np", __doc__)
@@ -32,7 +32,7 @@ class Module(Management, StreamFunctions, types.ModuleType):
         return False
 
     def manual_seed_all(self, seed: int) -> None:
-        """Do nothing: ``torch.manual_seed`` has seeded the CPU generator, which the device draws from."""
+        """Do nothing: the device draws from the CPU generator, which ``torch.manual_seed`` has seeded."""
 
     manual_seed = manual_seed_all
 
@@ -53,12 +53,12 @@ class Module(Management, StreamFunctions, types.ModuleType):
         return kernels.fallbacks
 
     def fallback(self, allowed: bool) -> None:
-        """Let torch's CPU compute operators without a kernel, counted in `fallbacks`."""
+        """Allow torch's CPU to compute operators without a kernel; `fallbacks` counts them."""
         kernels.allow_fallback = allowed
 
 
-class device:  # torch's name for this context manager
-    """Make the only device the current one: ``with torch.np.device(0):``."""
+class device:  # torch uses this name for the context manager
+    """Context manager that makes the only device the current one: ``with torch.np.device(0):``."""
 
     def __init__(self, device: Any = None) -> None:
         self.idx = check_index(device)
@@ -71,7 +71,7 @@ class device:  # torch's name for this context manager
 
 
 def storages_here() -> None:
-    """Let storages be made on the device; torch's own constructor crashes for lack of a C++ allocator."""
+    """Make the constructor of storages work for the device; torch's own crashes because there is no C++ allocator."""
     make = torch.UntypedStorage.__new__
 
     def new(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Replacement for nested tensors, which the device lacks: torch's transformer encoder computes on padded tensors."""
+"""A replacement for nested tensors, which the device lacks: torch's transformer encoder computes on padded tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchnp.interop.mode import MissingKernelError
 
 
 class NestedTensorError(MissingKernelError):
-    """An operator would make a nested tensor on the device."""
+    """Raised when an operator would make a nested tensor on the device."""
 
 
 def nested_tensor_from_mask(tensor: torch.Tensor, mask: torch.Tensor, mask_check: bool = True) -> NoReturn:
@@ -21,7 +21,7 @@ def nested_tensor_from_mask(tensor: torch.Tensor, mask: torch.Tensor, mask_check
 
 
 def encode_without() -> None:
-    """Let ``nn.TransformerEncoder`` compute on padded tensors where it would make a nested one."""
+    """Make ``nn.TransformerEncoder`` compute on padded tensors when it would make a nested tensor."""
     forward = torch.nn.TransformerEncoder.forward
 
     @wraps(forward)
@@ -39,7 +39,7 @@ def encode_without() -> None:
             lengths = src_key_padding_mask.logical_not().sum(-1, keepdim=True)
             padding = (
                 torch.arange(src.shape[1], device=src.device) >= lengths
-            )  # a nested tensor keeps the first entries of each row
+            )  # a nested tensor keeps the first entries of each sequence
             padded: Any = copy.copy(self)
             padded.use_nested_tensor = False
             padded._modules = self._modules | {"norm": None}

@@ -1,4 +1,4 @@
-"""Operators that torch's CPU computes on the device's memory: sparse ones, and on request those without a kernel."""
+"""Operators that torch's CPU computes on the device's memory: sparse ones and, if allowed, those without a kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STRUCTURE = (
     "indices", "values", "_nnz", "is_coalesced", "sparse_dim", "dense_dim", "sparse_resize_", "sparse_resize_and_clear_",
     "copy_sparse_to_sparse_",
 )  # fmt: skip
-"""Operators that only handle a sparse tensor's parts, on the device: torch's CPU code computes no values here."""
+"""Operators that only access a sparse tensor's parts, which are on the device; torch's CPU computes no values here."""
 
 _COMPRESSED_STRUCTURE = (
     "crow_indices",
@@ -35,11 +35,11 @@ _BY_ROWS = (torch.sparse_csr, torch.sparse_bsr)
 
 
 class _Twins:
-    """Map a call's device tensors to CPU tensors on the same memory (twins), and back."""
+    """Maps a call's device tensors to CPU tensors on the same memory (called twins here), and back."""
 
     def __init__(self) -> None:
         self._originals: dict[int, torch.Tensor] = {}
-        self._kept: list[torch.Tensor] = []  # so that no two share an id
+        self._kept: list[torch.Tensor] = []  # kept alive, so that no two have the same id
 
     def down(self, x: Any) -> Any:
         if isinstance(x, torch.Tensor):
@@ -67,7 +67,10 @@ class _Twins:
         return shared_memory.to_torch(convert.to_numpy(x))
 
     def write_back(self, twin: torch.Tensor) -> None:
-        """Copy a written twin back to its original; dense ones of unchanged size share memory anyway."""
+        """Copy a written twin to its original.
+
+        Dense twins of unchanged size need no copy, because they share memory.
+        """
         original = self._originals[id(twin)]
         if original is twin:
             return
@@ -83,7 +86,7 @@ class _Twins:
 
 
 def _parts_as(x: torch.Tensor, move: Any) -> torch.Tensor:
-    """Rebuild a tensor with ``move`` applied to its strided parts."""
+    """Return a tensor rebuilt from its strided parts, each passed through ``move``."""
     if x.layout is torch.strided:
         return move(x)
     if x.layout is torch.sparse_coo:
@@ -96,7 +99,10 @@ def _parts_as(x: torch.Tensor, move: Any) -> torch.Tensor:
 
 
 def compute_on_cpu(func: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Run an overload on torch's CPU, on its arguments' memory: writes take effect, new results move to the device."""
+    """Run an overload on torch's CPU, on its arguments' memory.
+
+    Writes take effect, and new results are moved to the device.
+    """
     twins = _Twins()
     given, named = twins.down(args), {k: twins.down(v) for k, v in kwargs.items()}
     result = func(*given, **named)
@@ -125,7 +131,8 @@ def register(key: str) -> list[torch.library.Library]:
     for kind, structure in (("Sparse", _STRUCTURE), ("SparseCsr", _COMPRESSED_STRUCTURE)):
         for name in structure:
             library.impl(name, by_cpu(overload(f"aten::{name}"), f"{kind}CPU"), f"{kind}{key}")
-        for name in overloads_under(f"{kind}CPU"):  # torch's kernels for all devices take precedence over a fallback
+        # torch's kernels for all devices would take precedence over a fallback.
+        for name in overloads_under(f"{kind}CPU"):
             explicit = any(
                 has_kernel(name, f"CompositeExplicitAutograd{functional}") for functional in ("", "NonFunctional")
             )

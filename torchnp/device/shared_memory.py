@@ -1,8 +1,8 @@
 """Conversion between tensors of the device ``np`` and arrays on the same memory.
 
 A tensor of the device is an ordinary `torch.Tensor`. Its storage points to the memory of an array, which the storage's
-Python object keeps alive for as long as torch keeps the storage. So sizes, strides, views, version counters and
-autograd are torch's own.
+Python object keeps alive for as long as torch keeps the storage. So torch itself handles sizes, strides, views, version
+counters and autograd.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torchnp.layout.stride_rules import has_strides
 DEVICE = "np"
 SPOKEN = "the device np"
 
-_DEVICE: torch.device  # made on first use: torch knows the name only once the device is set up
+_DEVICE: torch.device  # set at the first use, because torch must know the device's name
 _storage = torch.Tensor.untyped_storage
 _NOTHING = np.empty(0, np.uint8)
 
@@ -39,7 +39,7 @@ def check_index(device: Device) -> int:
     Parameters
     ----------
     device : int, str, torch.device or None
-        An index, ``"np"`` or ``"np:0"``; None is the current one.
+        An index, ``"np"`` or ``"np:0"``; None means the current device.
 
     Raises
     ------
@@ -61,14 +61,17 @@ def check_index(device: Device) -> int:
 
 
 def share(tensor: torch.Tensor) -> np.ndarray:
-    """A device tensor as an array on its memory; accepts a 0-d CPU tensor too, which counts as a number."""
+    """Return a device tensor as an array on its memory.
+
+    A 0-d CPU tensor is accepted too, because it counts as a number.
+    """
     if tensor.is_conj() or tensor.is_neg():
         raise RuntimeError("not plain")
     return physical(tensor)
 
 
 def physical(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor's memory as an array, ignoring its conjugate and negative bits."""
+    """Return a tensor's memory as an array, ignoring its conjugate and negative bits."""
     try:
         owner = _storage(tensor).array  # type: ignore[attr-defined]  # which `hold` sets
     except AttributeError:
@@ -82,14 +85,15 @@ def physical(tensor: torch.Tensor) -> np.ndarray:
     except ValueError:
         if tensor.numel():
             raise
-        return np.ndarray(shape, dtype, _NOTHING, strides=strides)  # an empty tensor may begin beyond the memory
+        # An empty tensor may have an offset beyond the memory.
+        return np.ndarray(shape, dtype, _NOTHING, strides=strides)
 
 
 def _without_owner(tensor: torch.Tensor) -> np.ndarray:
     if tensor.device.type == DEVICE:
         if is_zero(tensor) or tensor.layout != torch.strided:
             raise RuntimeError("not plain")
-        if tensor.numel():  # torch made another storage at the same address, as pickling does
+        if tensor.numel():  # torch made another storage at the same address, for example when pickling
             storage: Any = _storage(tensor)
             storage.array = bytes_of(storage)
             return physical(tensor)
@@ -105,19 +109,22 @@ def _without_owner(tensor: torch.Tensor) -> np.ndarray:
 
 
 def bytes_of(storage: torch.UntypedStorage) -> np.ndarray:
-    """A storage's memory as a byte array; the storage must outlive the array."""
+    """Return a storage's memory as a byte array; the storage must outlive the array."""
     if not storage.nbytes():
         return _NOTHING
     return np.ctypeslib.as_array((ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr()))
 
 
 def share_any(tensor: torch.Tensor) -> np.ndarray:
-    """A device or CPU tensor as an array, for operators that accept both."""
+    """Return a device or CPU tensor as an array, for operators that accept both."""
     return convert.to_numpy(tensor) if tensor.device.type == "cpu" else to_numpy(tensor)
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A device tensor as an array: its memory, or a copy if it is a zero tensor or has a conjugate or negative bit."""
+    """Return a device tensor's memory as an array.
+
+    Zero tensors, and tensors with a conjugate or negative bit, are copied.
+    """
     if tensor.device.type != DEVICE:
         return _without_owner(tensor)
     if is_zero(tensor):
@@ -126,7 +133,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def seen_through(tensor: torch.Tensor, array: np.ndarray) -> np.ndarray:
-    """Apply a tensor's conjugate and negative bits to an array; the array itself if there are none."""
+    """Apply a tensor's conjugate and negative bits to an array; return the array itself if there are none."""
     for is_set, op in ((tensor.is_conj(), "aten::conj_physical"), (tensor.is_neg(), "aten::neg")):
         if is_set:
             array = torchnp.table[op](array)
@@ -134,9 +141,9 @@ def seen_through(tensor: torch.Tensor, array: np.ndarray) -> np.ndarray:
 
 
 def hold(storage: Any, owner: np.ndarray) -> None:
-    """Point a storage to the memory of a C-order array, and keep the array alive."""
+    """Make a storage point to the memory of a C-order array, and keep the array alive."""
     held = storage_at(address(owner) if owner.size else 0, _device(), owner.nbytes)
-    if storage.nbytes():  # only an empty storage accepts memory of another length
+    if storage.nbytes():  # only an empty storage accepts memory of a different length
         swap_memory(storage, storage_at(0, _device(), 0))
     swap_memory(storage, held)
     storage.array = owner
@@ -152,7 +159,7 @@ def _device() -> torch.device:
 
 
 def wrap(array: np.ndarray) -> torch.Tensor:
-    """A device tensor on a writable array's memory; the array's strides must not be negative."""
+    """Return a device tensor on a writable array's memory; the array's strides must not be negative."""
     dtype = TORCH_DTYPE[array.dtype]
     if dtype is torch.complex32:
         convert.warn_of_complex_halves()
@@ -165,7 +172,7 @@ def wrap(array: np.ndarray) -> torch.Tensor:
     strides = [s // itemsize for s in array.strides]
     if not array.size:
         return strided_on(empty_on_device((0,), dtype), array.shape, strides if has_strides(array) else None)
-    # The memory that the array spans, from its first element on.
+    # The memory that the array spans, starting at its first element.
     length = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
     flat = window(array, (length,), (itemsize,))
     tensor = empty_on_device((length,), dtype)
@@ -174,11 +181,12 @@ def wrap(array: np.ndarray) -> torch.Tensor:
 
 
 def to_torch(array: np.ndarray) -> torch.Tensor:
-    """`wrap` for any array: memory that cannot be shared is copied."""
+    """Return a tensor of any array, as `wrap` does; memory that cannot be shared is copied."""
     if not array.flags.writeable or not array.flags.aligned or any(s < 0 or s % array.itemsize for s in array.strides):
         array = array.copy()
     return wrap(array)
 
 
-_QUICK = {dt: t for dt, t in TORCH_DTYPE.items() if t is not torch.complex32}  # Python handles complex32, and warns
+# complex32 is left to Python, which warns.
+_QUICK = {dt: t for dt, t in TORCH_DTYPE.items() if t is not torch.complex32}
 share, wrap = extension.replace(_QUICK, share, wrap)

@@ -1,6 +1,7 @@
-"""Each difference between NumPy and torch once, with the values that torch 2.13 and NumPy 2.4 gave.
+"""The differences between NumPy and torch, each listed once, with the values that torch 2.13 and NumPy 2.4 returned.
 
-`CATALOGUE` maps ids to rows (`torchnp.differences.Difference`) in the order of the chapters: each is a module here.
+`CATALOGUE` maps ids to rows (`torchnp.differences.Difference`), chapter by chapter. Each chapter is a module of this
+package.
 """
 
 from torchnp.difference_catalogue import (

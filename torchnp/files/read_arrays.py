@@ -1,9 +1,9 @@
-"""Arrays from .npy, .npz and .safetensors files: mapped into memory where they can be, and nothing unpickled.
+"""Arrays from .npy, .npz and .safetensors files: memory-mapped if possible, and never unpickled.
 
 A .npy file is a magic number, the length of its header, the header (a Python dict of dtype, order and shape), and the
 bytes. A .npz file is a zip of such files. A safetensors file is eight bytes with the length of its header
-(little-endian), the header (JSON: for each tensor its dtype, its shape, and where its bytes begin and end behind the
-header), and the bytes. All of a header is checked before any of it is used.
+(little-endian), the header (JSON: for each tensor its dtype, its shape, and the offsets after the header at which its
+bytes begin and end), and the bytes. A header is checked completely before any of it is used.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from torchnp.files.zip_directory import check_packing, read_member, read_members
 
 ndarray = np.ndarray
 
-MAX_HEADER = 100 << 20  # bytes of a safetensors header, the format's own limit
-MAX_NPY_HEADER = 10_000  # bytes, NumPy's own limit
-MAX_DIMS = 64  # NumPy's
+MAX_HEADER = 100 << 20  # bytes of a safetensors header; the format's own limit
+MAX_NPY_HEADER = 10_000  # bytes; NumPy's own limit
+MAX_DIMS = 64  # NumPy's limit
 _MAGIC = b"\x93NUMPY"
-_LENGTHS = {(1, 0): 2, (2, 0): 4, (3, 0): 4}  # bytes of the header's length, by version
-# Their names of dtypes, and torch's.
+_LENGTHS = {(1, 0): 2, (2, 0): 4, (3, 0): 4}  # by format version, the number of bytes that hold the header's length
+# Names of dtypes in safetensors files, and torch's.
 _DTYPES = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16", "I32": "int32", "U32": "uint32",
     "I64": "int64", "U64": "uint64", "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64",
@@ -38,7 +38,7 @@ _DTYPES = {
 
 
 def read_arrays(path: str | os.PathLike) -> dict[str, ndarray]:
-    """The arrays in a file by their names; the array of a .npy file has the name ``""``.
+    """Return the arrays in a file by their names; the array of a .npy file has the name ``""``.
 
     Parameters
     ----------
@@ -48,22 +48,25 @@ def read_arrays(path: str | os.PathLike) -> dict[str, ndarray]:
     Returns
     -------
     dict of str to ndarray
-        Of any of torch's dtypes, in the file's byte order. NumPy's files have no names for bfloat16, float8 and
-        complex32, which come as ``V2``, ``V1`` and ``V4`` from there. Arrays of .npy and .safetensors files are
-        read-only and memory-mapped.
+        Arrays of any of torch's dtypes, in the file's byte order. NumPy's formats have no names for bfloat16, float8
+        and complex32: from .npy and .npz files these are ``V2``, ``V1`` and ``V4``. Arrays of .npy and .safetensors
+        files are read-only and memory-mapped.
 
     Raises
     ------
     Malformed
-        The file is not what its name says.
+        The content of the file does not match its suffix.
     OSError
-        It cannot be opened.
+        The file cannot be opened.
     """
     return READERS[Path(path).suffix.lower()](Path(path))
 
 
 def read_npy(path: str | os.PathLike, mode: str = "r") -> ndarray:
-    """The array of a .npy file, as `read_arrays` returns it; with mode "c" it is writable, but the file is not."""
+    """Return the array of a .npy file, as `read_arrays` does.
+
+    With mode "c" it is writable, but writes do not reach the file.
+    """
     with open(path, "rb") as file:
         dtype, shape, order, start = _npy_header(file)
         need, have = _nbytes(dtype, shape), os.fstat(file.fileno()).st_size - start
@@ -78,7 +81,7 @@ def read_npy(path: str | os.PathLike, mode: str = "r") -> ndarray:
 
 
 def _npy_header(file: IO[bytes] | _Bytes) -> tuple[np.dtype, tuple[int, ...], Any, int]:
-    """Dtype, shape, order and the offset of the data, from the header of a .npy file."""
+    """Return the dtype, shape, order and offset of the data, from the header of a .npy file."""
     magic = file.read(8)
     if magic[:6] != _MAGIC or len(magic) < 8:
         raise Malformed("this is no .npy file of numbers")
@@ -98,12 +101,13 @@ def _npy_header(file: IO[bytes] | _Bytes) -> tuple[np.dtype, tuple[int, ...], An
     return _dtype(fields["descr"]), _shape(fields["shape"]), "F" if order else "C", 8 + size + length
 
 
-_NAMELESS = {"<f1": "V1", "<W4": "V4"}  # float8_e5m2 and complex32, which NumPy writes so and does not read
+# float8_e5m2 and complex32, which NumPy writes under these names and cannot read.
+_NAMELESS = {"<f1": "V1", "<W4": "V4"}
 _FIELDS = {"descr", "fortran_order", "shape"}
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """The header's dict; refuse a repeated name, which ``literal_eval`` would not notice."""
+    """Return the header's dict; refuse a repeated name, which ``literal_eval`` would not notice."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         names = [ast.literal_eval(key) for key in tree.keys if key is not None] if isinstance(tree, ast.Dict) else []
@@ -138,7 +142,7 @@ def _shape(found: Any) -> tuple[int, ...]:
 
 
 def _check_sizes(shape: Any) -> None:
-    """Refuse negative sizes, and more elements than a pointer can count, where a size of 0 counts as 1."""
+    """Refuse negative sizes, and more elements than a pointer can address, counting a size of 0 as 1."""
     if min(shape, default=0) < 0 or math.prod(n or 1 for n in shape) >= 2**60:
         raise Malformed(f"its shape is {shown(tuple(shape))}, whose elements no memory holds")
 
@@ -171,7 +175,7 @@ def _npz(path: Path) -> dict[str, ndarray]:
 
 
 def _unpacked(raw: ndarray) -> ndarray:
-    """The array of a .npy file that is in memory, without a copy."""
+    """Return the array of a .npy file that is in memory, without a copy."""
     dtype, shape, order, start = _npy_header(_Bytes(raw))
     need, have = _nbytes(dtype, shape), raw.size - start
     if need != have:
@@ -180,13 +184,13 @@ def _unpacked(raw: ndarray) -> ndarray:
 
 
 class _Bytes:
-    """An array of bytes as a file, of which little is read."""
+    """An array of bytes as a file object, for reading a header."""
 
     def __init__(self, raw: ndarray) -> None:
         self._raw, self._at = raw, 0
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most so many."""
+        """Return the next bytes, at most ``size``."""
         found = self._raw[self._at : self._at + size].tobytes()
         self._at += len(found)
         return found
@@ -220,7 +224,7 @@ def _view(raw: ndarray, dtype: np.dtype, shape: list[int]) -> ndarray:
 
 
 def _place(key: str, entry: Any) -> tuple[str, np.dtype, list[int], int, int]:
-    """Name, dtype, shape, first byte and end of a tensor, by its entry in the header."""
+    """Return the name, dtype, shape, first byte and end of a tensor, from its entry in the header."""
     entry = entry if isinstance(entry, dict) else {}
     name, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
     if not isinstance(name, str) or name not in _DTYPES:

@@ -1,4 +1,4 @@
-"""Describe a file that is not an exported program, and what to do with it."""
+"""Descriptions of files that are not exported programs, with advice on what to do with them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ EXPORT = "torch.export.save(torch.export.export(model, args), 'model.pt2')"
 _WITH_TORCH = f"with torch, make the module, and write {EXPORT}"
 _FROM_SOURCE = f"it cannot be turned back into a module: from the module that it was made of, write {EXPORT}"
 _OF_WEIGHTS = f"it has weights and no program: with torch, load them into the module, and write {EXPORT}"
-_BEGINNING = 4096  # bytes that are looked at
+_BEGINNING = 4096  # bytes of a file that are examined
 
 TORCHSCRIPT = f"a TorchScript file (torch.jit.save): {_FROM_SOURCE}"
 SAVED = f"a file of torch.save, which holds pickles (a state dict, or a whole module): {_OF_WEIGHTS}"
 ARRAYS = "NumPy arrays (numpy.load reads them): they can be inputs of a program, with torchnp run --input NAME=FILE.npy"
 
-# What files begin with, and what they are.
+# Patterns of the first bytes of a file, and the kind of file.
 _BEGINS: list[tuple[re.Pattern[bytes], str]] = [
     (re.compile(rb"....ET\d\d", re.DOTALL), f"a program of ExecuTorch (.pte): {_FROM_SOURCE}"),
     (re.compile(rb"....TFL\d", re.DOTALL), "a model of TensorFlow Lite, which torch did not write"),
@@ -27,7 +27,7 @@ _BEGINS: list[tuple[re.Pattern[bytes], str]] = [
     (re.compile(rb"GGUF"), f"a GGUF file (llama.cpp): {_OF_WEIGHTS}"),
     (re.compile(rb"\x93NUMPY"), ARRAYS),
     (re.compile(rb"\x89HDF\r\n"), "an HDF5 file (Keras, h5py), which torch did not write"),
-    # The pickled magic number of torch.save before 1.6.
+    # The pickled magic number that torch.save wrote before 1.6.
     (re.compile(rb"\x80.\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19", re.DOTALL), SAVED),
     (re.compile(rb"\x80[\x02-\x05]", re.DOTALL), f"a pickle, and nothing is unpickled: {_WITH_TORCH}"),
     (
@@ -42,8 +42,8 @@ _BEGINS: list[tuple[re.Pattern[bytes], str]] = [
     (re.compile(rb"7z\xbc\xaf|Rar!"), "an archive: unpack it first"),
     (re.compile(rb".{257}ustar", re.DOTALL), "a tar archive: unpack it first"),
     (re.compile(rb"\x7fELF|MZ|\xcf\xfa\xed\xfe"), "machine code, which torchnp does not run"),
-    (re.compile(rb"PK\x03\x04"), ""),  # a zip: of which only the end is missing
-    # ONNX: the field ir_version, and behind it the producer, the graph or the operator sets.
+    (re.compile(rb"PK\x03\x04"), ""),  # a zip whose end is missing, because it was not recognized as a zip
+    # ONNX: the field ir_version, then the producer, the graph or the operator sets.
     (re.compile(rb"\x08[\x01-\x20](\x12|\x1a|\x22|\x3a|\x42|\x28)", re.DOTALL), f"an ONNX model: {_FROM_SOURCE}"),
 ]
 _ENDS = {
@@ -58,12 +58,12 @@ _ENDS = {
 
 
 def recognized(file: IO[bytes], label: str) -> str:
-    """What kind of file this is, if it is not a zip archive; "" if that is unknown.
+    """Return what kind of file this is, if it is not a zip archive; "" if the kind is unknown.
 
     Parameters
     ----------
     file : binary file
-        The file, which is read from its beginning.
+        The file, which is read from the beginning.
     label : str
         The file's name. Its suffix decides if the content does not.
     """
@@ -79,7 +79,10 @@ def recognized(file: IO[bytes], label: str) -> str:
 
 
 def recognized_archive(names: Iterable[str]) -> str:
-    """What a zip archive is, by its members, if ``torch.export.save`` did not write it; "" if that is unknown."""
+    """Return what kind of archive a zip is, by its members; "" if the kind is unknown.
+
+    ``torch.export.save`` did not write it.
+    """
     inner = {name.partition("/")[2] for name in names}
     outer = {name.partition("/")[0] for name in names}
     if "constants.pkl" in inner and ("bytecode.pkl" in inner or any(n.startswith("code/") for n in inner)):
@@ -98,7 +101,7 @@ def recognized_archive(names: Iterable[str]) -> str:
 
 
 def recognized_directory(path: str | os.PathLike) -> str:
-    """What a directory is, and which file to name in its place."""
+    """Describe a directory, and say which file to pass instead."""
     names = sorted(os.listdir(path))
     if programs := [name for name in names if name.endswith(".pt2")]:
         return f"a directory: name a file in it, as {Path(path, programs[0])}"
@@ -110,7 +113,7 @@ def recognized_directory(path: str | os.PathLike) -> str:
 
 
 def recognized_object(value: Any) -> str:
-    """Describe an object that is neither a path nor a file, and what to do with it."""
+    """Describe an object that is neither a path nor a file, and say what to do with it."""
     kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__}
     if "torch.export.exported_program.ExportedProgram" in kinds:
         return "an exported program: torch.export.save(program, 'model.pt2') writes the file"

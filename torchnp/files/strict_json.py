@@ -1,4 +1,4 @@
-"""A JSON parser that refuses objects with two values of one name."""
+"""A JSON parser that refuses objects with repeated names."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ def parse_json(text: str | bytes, where: str) -> Any:
     text : str or bytes
         The text; bytes are UTF-8.
     where : str
-        The beginning of error messages.
+        The start of error messages.
 
     Raises
     ------
     Malformed
-        The text is no JSON, is nested more deeply than Python recurs, or has an object with two values of one name.
+        The text is not JSON, is nested more deeply than Python's recursion limit, or has an object with a repeated
+        name.
     """
     try:
         return json.loads(text.decode() if isinstance(text, bytes) else text, object_pairs_hook=_unique)
-    except ValueError as error:  # UnicodeDecodeError is one
+    except ValueError as error:  # includes UnicodeDecodeError
         raise Malformed(f"{where} is no JSON, or it is cut short: {error}") from error
     except RecursionError as error:
         raise Malformed(f"{where} is nested too deeply") from error
@@ -39,7 +40,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def twice(names: Any) -> Any:
-    """The first repeated name; None if there is none."""
+    """Return the first repeated name; None if there is none."""
     seen = set()
     for name in names:
         if name in seen:

@@ -1,7 +1,8 @@
-"""The directory of a zip archive: its members, without one of them being read.
+"""Reader for the directory of a zip archive: lists the members without reading any.
 
-``zipfile`` builds all that a directory lists before anyone can object, takes two members of one name, and looks for its
-end in places where no writer puts it. This reader knows what ``torch.export.save`` and ``numpy.savez`` write.
+``zipfile`` builds all entries of a directory before a caller can refuse them, accepts two members of one name, and
+searches for the end record where no writer puts it. This reader supports what ``torch.export.save`` and ``numpy.savez``
+write.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from torchnp.files.malformed import Malformed, shown
 
 MAX_MEMBERS = 1_000_000
 STORED, DEFLATED = 0, 8
-ENCRYPTED, UTF8 = 1, 1 << 11  # flags of a member
-DEFLATE_RATIO = 1032  # the most bytes that deflate makes of one
+ENCRYPTED, UTF8 = 1, 1 << 11  # bits of a member's flags
+DEFLATE_RATIO = 1032  # maximum number of bytes to which deflate expands one byte
 CHUNK = 1 << 20
 _END, _END_MARK = struct.Struct("<4s4H2LH"), b"PK\5\6"
 _LOCATOR, _LOCATOR_MARK = struct.Struct("<4sLQL"), b"PK\6\7"
@@ -27,7 +28,7 @@ _END64, _END64_MARK = struct.Struct("<4sQ2H2L4Q"), b"PK\6\6"
 _MEMBER, _MEMBER_MARK = struct.Struct("<4s6H3L5H2L"), b"PK\1\2"
 _LOCAL, _LOCAL_MARK = struct.Struct("<4s5H3L2H"), b"PK\3\4"
 _LONGEST_COMMENT = 0xFFFF
-_FULL32 = 0xFFFFFFFF  # stands for a number that does not fit, which then comes behind
+_FULL32 = 0xFFFFFFFF  # marks a number that does not fit in 32 bits and is stored elsewhere
 
 
 class Member(NamedTuple):
@@ -36,13 +37,13 @@ class Member(NamedTuple):
     Attributes
     ----------
     name : str
-        As the archive spells it.
+        The name, as the archive spells it.
     method, flags, crc : int
-        How it is compressed, its flags, and the CRC-32 of its bytes.
+        The compression method, the flags, and the CRC-32 of the member's bytes.
     packed, size : int
-        Bytes in the file, and of the member itself.
+        Number of bytes in the file, and of the unpacked member.
     offset : int
-        Where its header begins in the file.
+        Offset of the member's header in the file.
     """
 
     name: str
@@ -62,12 +63,12 @@ def read_members(file: IO[bytes], limit: int = MAX_MEMBERS) -> list[Member]:
     file : binary file
         A seekable file.
     limit : int
-        The largest number of members, which is checked before the first of them is read.
+        The largest allowed number of members, which is checked before any entry is read.
 
     Raises
     ------
     Malformed
-        The file is no zip archive, is cut short, or its members claim more bytes than it has.
+        The file is not a zip archive, is cut short, or its members claim more bytes than it has.
     """
     length = file.seek(0, io.SEEK_END)
     count, size, start = _directory_place(file, length)
@@ -93,8 +94,8 @@ def read_members(file: IO[bytes], limit: int = MAX_MEMBERS) -> list[Member]:
 
 
 def _directory_place(file: IO[bytes], length: int) -> tuple[int, int, int]:
-    """Number of members, size and offset of the directory, from the end of the file."""
-    start = max(0, length - _END.size - _LONGEST_COMMENT)  # a comment may follow
+    """Return the number of members, and the size and offset of the directory, from the end of the file."""
+    start = max(0, length - _END.size - _LONGEST_COMMENT)  # a comment may follow the end record
     file.seek(start)
     tail = file.read(length - start)
     at = tail.rfind(_END_MARK)
@@ -106,7 +107,8 @@ def _directory_place(file: IO[bytes], length: int) -> tuple[int, int, int]:
         raise Malformed("no directory at its end")
     file.seek(max(0, end - _LOCATOR.size))
     locator = file.read(min(end, _LOCATOR.size))
-    if len(locator) == _LOCATOR.size and locator.startswith(_LOCATOR_MARK):  # torch writes it in small files too
+    # torch writes this record in small files too.
+    if len(locator) == _LOCATOR.size and locator.startswith(_LOCATOR_MARK):
         end, count, size, place = _long_end(file, _LOCATOR.unpack(locator)[2], end)
     if place + size != end:
         raise Malformed(f"a directory of {size} bytes at {place}, which does not end at {end}")
@@ -114,7 +116,7 @@ def _directory_place(file: IO[bytes], length: int) -> tuple[int, int, int]:
 
 
 def _long_end(file: IO[bytes], place: int, end: int) -> tuple[int, int, int, int]:
-    """Where the directory ends, and the 64-bit numbers that replace those too large for 16 and 32 bits."""
+    """Return where the directory ends, and the 64-bit numbers that replace those that do not fit in 16 or 32 bits."""
     if place + _END64.size > end:
         raise Malformed("no directory at its end")
     file.seek(place)
@@ -125,7 +127,7 @@ def _long_end(file: IO[bytes], place: int, end: int) -> tuple[int, int, int, int
 
 
 def _member(data: bytes, at: int) -> tuple[Member, int]:
-    """The member whose entry begins at a position in the directory, and where the entry ends."""
+    """Return the member whose entry begins at a position in the directory, and where the entry ends."""
     if not data.startswith(_MEMBER_MARK, at) or at + _MEMBER.size > len(data):
         raise Malformed(f"no member at byte {at} of its directory")
     (_, _, _, flags, method, _, _, crc, packed, size, named, extra, comment, _, _, _, offset) = _MEMBER.unpack_from(
@@ -144,7 +146,7 @@ def _member(data: bytes, at: int) -> tuple[Member, int]:
 
 
 def _long_numbers(numbers: list[int], data: bytes, at: int, end: int) -> list[int]:
-    """The sizes and the offset of a member; those that need 64 bits are in a separate field."""
+    """Return the sizes and the offset of a member; those that need 64 bits are in a separate field."""
     if _FULL32 not in numbers:
         return numbers
     while at + 4 <= end:
@@ -166,12 +168,12 @@ def _long_numbers(numbers: list[int], data: bytes, at: int, end: int) -> list[in
 
 
 def data_start(file: IO[bytes], member: Member) -> int:
-    """Where the bytes of a member begin: after its header, whose length the header gives.
+    """Return where the bytes of a member begin, which is after the member's own header.
 
     Raises
     ------
     Malformed
-        The header is damaged, or not of this member.
+        The header is damaged, or belongs to another member.
     """
     length = file.seek(0, io.SEEK_END)
     file.seek(member.offset)
@@ -189,12 +191,13 @@ def data_start(file: IO[bytes], member: Member) -> int:
 
 
 def read_member(file: IO[bytes], member: Member) -> np.ndarray:
-    """The bytes of a member as a new array of uint8; never unpacks more than the member's declared size.
+    """Return the bytes of a member as a new array of uint8. Never unpack more than the member's declared size.
 
     Raises
     ------
     Malformed
-        It is damaged, encrypted, compressed in another way than by deflate, or claims more than deflate can make.
+        The member is damaged, encrypted or compressed by another method than deflate, or claims more bytes than deflate
+        can make.
     """
     check_packing(member)
     file.seek(data_start(file, member))
@@ -224,7 +227,7 @@ def check_packing(member: Member) -> None:
 
 
 def _pieces(file: IO[bytes], member: Member) -> Iterator[bytes]:
-    """The bytes of a member, at most a chunk at a time."""
+    """Yield the bytes of a member, at most a chunk at a time."""
     unpack = zlib.decompressobj(-zlib.MAX_WBITS) if member.method == DEFLATED else None
     left = member.packed
     try:
@@ -240,6 +243,6 @@ def _pieces(file: IO[bytes], member: Member) -> Iterator[bytes]:
                 yield unpack.decompress(piece, CHUNK)
                 piece = unpack.unconsumed_tail
         if unpack is not None:
-            yield unpack.flush()  # the rest of one match
+            yield unpack.flush()  # the last bytes, which deflate still holds
     except zlib.error as error:
         raise Malformed(str(error)) from error

@@ -1,6 +1,6 @@
-"""All uses of torch's private names, for `torchnp.interop` and the client of `torchnp.rpc`; no other module has any.
+"""The only module in which `torchnp.interop` and the client of `torchnp.rpc` access private names of torch.
 
-`lookup` finds each name; if it is missing, a public equivalent takes its place, or using it raises an error.
+`lookup` finds each name. If it is missing, a public equivalent replaces it, or using it raises an error.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import torch
 
 from torchnp.core.target import RANGE
 
-_TORCH = RANGE  # have all of them
+_TORCH = RANGE  # versions that have all of these names
 
 
 def lookup(path: str, default: Any = None) -> Any:
-    """The object at a dotted path below ``torch``, or the default if a part is missing."""
+    """Return the object at a dotted path below ``torch``, or the default if a part is missing."""
     found: Any = torch
     for name in path.split("."):
         outer, found = found, getattr(found, name, None)
@@ -37,7 +37,7 @@ def lookup(path: str, default: Any = None) -> Any:
 
 
 def absent(what: str) -> Callable[..., NoReturn]:
-    """A stand-in for a name that this torch lacks; calling it raises an error."""
+    """Return a stand-in for a name that this torch lacks; calling it raises an error."""
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(f"torch {torch.__version__} has no {what}, which torchnp needs here: use torch {_TORCH}")
@@ -61,11 +61,11 @@ _op_names = lookup("_C._dispatch_get_all_op_names", absent("torch._C._dispatch_g
 
 
 def registered_schemas(space: str) -> Iterator[tuple[str, str, str]]:
-    """Every overload registered in a namespace: its full name, schema text and tags."""
+    """Yield every overload registered in a namespace: its full name, schema text and tags."""
     packets = {name.partition("::")[2].partition(".")[0] for name in _op_names() if name.startswith(f"{space}::")}
     for base in sorted(packets):
         packet = getattr(getattr(torch.ops, space), base)
-        for overload in packet.overloads():  # in torch's resolution order
+        for overload in packet.overloads():  # torch's resolution order
             func = getattr(packet, overload)
             yield func.name(), str(schema_of(func)), " ".join(sorted(tag.name for tag in func.tags))
 
@@ -80,7 +80,7 @@ has_kernel: Callable[[str, str], bool] = lookup(
 
 
 def is_composite(func: OpOverload) -> bool:
-    """Whether torch's CPU has no kernel for the op and computes it through other ops."""
+    """Return whether torch's CPU has no kernel for the op, and computes it through other ops."""
     name = func.name()
     return has_kernel(name, "CompositeImplicitAutograd") and not any(
         has_kernel(name, key) for key in ("CPU", "CompositeExplicitAutograd")
@@ -88,7 +88,7 @@ def is_composite(func: OpOverload) -> bool:
 
 
 def shaped_by_python(func: OpOverload) -> bool:
-    """Whether a Python function, rather than code shared with the CPU kernel, implements the op's meta kernel."""
+    """Return whether a Python function implements the op's meta kernel. Usually the CPU kernel's own C++ code does."""
     return torch.DispatchKey.Meta in getattr(func, "py_kernels", ())
 
 
@@ -98,7 +98,7 @@ if lookup("ops.aten.relu.default._op_dk") is None:
 
 
 def decomposed(func: OpOverload) -> Callable[..., Any]:
-    """The composite kernel that torch's CPU runs; ``OpOverload.decompose`` would prefer a Python registration."""
+    """Return the composite kernel that torch's CPU runs. `OpOverload.decompose` would prefer a Python registration."""
     return functools.partial(_at_key(func), torch.DispatchKey.CompositeImplicitAutograd)
 
 
@@ -107,7 +107,7 @@ _of_libraries = lookup("library._impls")
 
 
 def is_python(name: str) -> bool:
-    """Whether an operator's CPU body is a Python function, from ``torch.library.custom_op`` or a ``Library``."""
+    """Return whether an operator's CPU kernel is a Python function, by ``torch.library.custom_op`` or a ``Library``."""
     if _custom is not None and name in _custom:
         return True
     if _custom is None or _of_libraries is None:
@@ -118,7 +118,7 @@ def is_python(name: str) -> bool:
 
 
 def decomposition(func: OpOverload) -> Callable[..., Any] | None:
-    """A function that computes an operator through others: torch's Python decomposition, else its composite kernel."""
+    """Return a function that computes an operator by others: torch's Python decomposition, or its composite kernel."""
     found = decompositions().get(func)
     if found is None and has_kernel(func.name(), "CompositeImplicitAutograd"):
         return decomposed(func)
@@ -127,7 +127,7 @@ def decomposition(func: OpOverload) -> Callable[..., Any] | None:
 
 @functools.cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """torch's own decompositions: all of them, or else those that export uses."""
+    """Return torch's own decompositions: all of them, or else the ones that export uses."""
     found = lookup("_decomp.decomposition_table")
     return torch.export.default_decompositions() if found is None else found
 
@@ -138,7 +138,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
 def _has_no_storage(tensor: torch.Tensor) -> bool:
     try:
         tensor.untyped_storage().data_ptr()
-    except NotImplementedError:  # a layout without one storage
+    except NotImplementedError:  # for a layout that does not have one storage
         return False
     except RuntimeError:
         return True
@@ -146,14 +146,14 @@ def _has_no_storage(tensor: torch.Tensor) -> bool:
 
 
 is_zero: Callable[[torch.Tensor], bool] = lookup("Tensor._is_zerotensor", _has_no_storage)
-"""Whether a tensor is one of forward-mode AD's zeros, which have no memory."""
+"""Whether a tensor is a zero tensor of forward-mode AD, which has no memory."""
 
 set_conj: Callable[[torch.Tensor, bool], None] = lookup("_C._set_conj", absent("torch._C._set_conj"))
 set_neg: Callable[[torch.Tensor, bool], None] = lookup("_C._set_neg", absent("torch._C._set_neg"))
 """Set or clear a tensor's conjugate or negative bit, without touching its memory."""
 
 version_of: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
-"""A tensor's version counter, which in-place writes increment."""
+"""A tensor's version counter; in-place writes increment it."""
 if lookup("Tensor._version") is None:
     version_of = absent("Tensor._version")
 
@@ -165,7 +165,7 @@ if lookup("Tensor._base") is None:
 make_handle: Callable[..., Any] = lookup("Tensor._make_wrapper_subclass", absent("Tensor._make_wrapper_subclass"))
 """Make a tensor of a subclass with sizes, strides and a dtype but no memory."""
 
-# Without it, code that reads the raw pointer gets null and crashes; with it, an error is raised.
+# The flag makes code that reads the raw pointer raise an error; without it, such code gets null and crashes.
 forbid_pointer: Callable[[torch.Tensor], None] = lookup(
     "_C._set_throw_on_mutable_data_ptr", absent("torch._C._set_throw_on_mutable_data_ptr")
 )
@@ -196,7 +196,7 @@ _TRACERS = [] if _keys is None else [_keys.FUNCTIONAL, _keys.PROXY, _keys.FAKE]
 
 
 def is_traced() -> bool:
-    """Whether ops are traced or faked (make_fx, export, fake tensors); such modes lie below all others."""
+    """Return whether ops are traced or faked (make_fx, export, fake tensors). Such modes are below all other modes."""
     if not _depth():
         return False
     if _mode_at is None or not _TRACERS:
@@ -205,7 +205,7 @@ def is_traced() -> bool:
 
 
 def is_recorded() -> bool:
-    """Whether make_fx records operators: results that it does not record become constants of its graph."""
+    """Return whether make_fx records operators. Results that it does not record become constants of its graph."""
     return bool(_depth()) and _mode_at is not None and _keys is not None and _mode_at(_keys.PROXY) is not None
 
 
@@ -217,9 +217,9 @@ _saving_hooks = lookup("_C._autograd._top_saved_tensors_default_hooks", lambda i
 
 
 def is_observed() -> bool:
-    """Whether anything beyond autograd's backward observes operators.
+    """Return whether anything beyond autograd's backward observes operators.
 
-    That is a mode, a transform of torch.func, forward-mode AD, or saved-tensor hooks.
+    An observer is a mode, a transform of torch.func, forward-mode AD, or a saved-tensor hook.
     """
     if _depth() or _transforms() is not None or _saving_hooks(True) is not None:
         return True
@@ -230,12 +230,12 @@ _node_at_work = lookup("_C._current_autograd_node", lambda: None)
 
 
 def accumulating() -> Any:
-    """The leaf whose gradient the backward pass is accumulating now, or None."""
+    """Return the leaf whose gradient the backward pass is accumulating now, or None."""
     return getattr(_node_at_work(), "variable", None)
 
 
 def take_for_recording(cls: type) -> bool:
-    """Make make_fx record operators on a subclass as on tensors; return whether this changed anything."""
+    """Make make_fx record operators on a subclass as it does on tensors; return whether this changed anything."""
     home = lookup("fx.experimental.proxy_tensor")
     known = getattr(home, "HANDLED_TYPES", None)
     if known is None or cls in known:
@@ -254,7 +254,7 @@ def leave_to_python(function: Any) -> None:
 
 
 def make_state(optimizer: Any, group: dict[str, Any]) -> None:
-    """Make an optimizer create the state of a group's parameters, as its first step would."""
+    """Make an optimizer create the state of a group's parameters, as its first step would do."""
     init = getattr(optimizer, "_init_group", absent("Optimizer._init_group"))
     init(group, *([] for _ in list(inspect.signature(init).parameters)[1:]))
 
@@ -262,7 +262,10 @@ def make_state(optimizer: Any, group: dict[str, Any]) -> None:
 of_comparison: Callable[[type[Exception], str], Exception] = lookup(
     "testing._comparison.ErrorMeta", lambda kind, text: kind(text)
 )
-"""Make an exception that torch.testing reraises as the given class and text; others it reports as failures."""
+"""Make an exception that torch.testing reraises with its class and text.
+
+torch.testing reports other exceptions as failures.
+"""
 
 
 # ---------------------------------------------------------------- constructors of subclasses
@@ -273,9 +276,12 @@ _users = 0
 
 @contextmanager
 def constructors(kind: type[TorchDispatchMode]) -> Iterator[None]:
-    """Let ``Subclass(data)`` work under a mode: torch refuses to make a subclass of a tensor that Python has seen."""
+    """Make ``Subclass(data)`` work under a mode.
+
+    torch refuses to make a subclass of a tensor that Python has already seen.
+    """
     global _users
-    lookup("_dynamo")  # import it first: it inspects the constructor at import
+    lookup("_dynamo")  # import it first, because it inspects the constructor at import
 
     with _constructing:
         _users += 1
@@ -295,7 +301,7 @@ def _new_below(kind: type[TorchDispatchMode]) -> Callable[..., Any]:
     pop_mode = lookup("utils._python_dispatch._pop_mode_temporarily")
     make = torch.Tensor.__mro__[1].__new__  # the C base class's constructor
     if current is None or pop_mode is None:
-        return make  # torch then refuses such constructors with its own error
+        return make  # torch then raises its own error for such constructors
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
         if cls is not torch.Tensor and isinstance(current(), kind):

@@ -1,6 +1,6 @@
 """Convert torch tensors to NumPy arrays and back, on the same memory.
 
-The dtypes that NumPy lacks (bfloat16, complex32 and the float8s) pass as bit views of ml_dtypes' types.
+The dtypes that NumPy lacks (bfloat16, complex32 and the float8s) are converted to ml_dtypes' dtypes by bit views.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ TORCH_DTYPE: dict[np.dtype, torch.dtype] = {
     dt: getattr(torch, str(dt)) for dt in dtypes.STORED if hasattr(torch, str(dt))
 }
 NUMPY_DTYPE: dict[torch.dtype, np.dtype] = {t: dt for dt, t in TORCH_DTYPE.items()}
-# torch's operators return a dtype as its code
+# torch's operators return a dtype as its integer code
 DTYPE_CODE: dict[np.dtype, int] = {dt: torch.ops.aten.promote_types.default(t, t) for dt, t in TORCH_DTYPE.items()}
 
-# Dtypes that NumPy lacks pass as integers of the same size.
+# Dtypes that NumPy lacks are passed as integers of the same size.
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 _TO_BITS = {t: (_BITS[dt.itemsize], dt) for t, dt in NUMPY_DTYPE.items() if dt.type.__module__ != "numpy"}
 _FROM_BITS = {dt: (NUMPY_DTYPE[bits], t) for t, (bits, dt) in _TO_BITS.items()}
 NATIVE = {dt: t for dt, t in TORCH_DTYPE.items() if dt not in _FROM_BITS}
 
-# These and the functions below implement `kernel_runner.Memory` for the CPU.
+# The names below implement `kernel_runner.Memory` for the CPU.
 DEVICE = "cpu"
 SPOKEN = "the CPU"
 
 
 def check_index(device: torch.device) -> None:
-    """Accept any index, as torch does for the CPU."""
+    """Accept any index, because torch does so for the CPU."""
 
 
 PLAIN_TENSORS = {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}
@@ -45,7 +45,7 @@ _from_numpy = torch.from_numpy
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """`torchnp.interop.to_numpy` for CPU tensors only."""
+    """Do what `torchnp.interop.to_numpy` does, for CPU tensors only."""
     if type(tensor) not in PLAIN_TENSORS:
         tensor = _plain(tensor)
     try:
@@ -59,14 +59,14 @@ def share(tensor: torch.Tensor) -> np.ndarray:
         tensor = tensor.detach()
     bits = _TO_BITS.get(tensor.dtype)
     array = _numpy(tensor) if bits is None else _numpy(_view(tensor, bits[0])).view(bits[1])
-    if not array.size:  # torch gives empty arrays strides of 0
+    if not array.size:  # torch gives empty arrays strides of 0; keep the tensor's
         strides = [s * array.itemsize for s in tensor.stride()]
         return np.ndarray(array.shape, array.dtype, array, strides=strides)
     return array
 
 
 def _plain(tensor: Any) -> torch.Tensor:
-    """Strip a subclass that only decorates a tensor; refuse one that handles its own operators."""
+    """Return a plain tensor for a subclass that only decorates one; refuse one that handles its own operators."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"to_numpy expects a torch.Tensor, got {type(tensor).__name__}")
     if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
@@ -79,7 +79,10 @@ def _plain(tensor: Any) -> torch.Tensor:
 
 
 def _readable(tensor: torch.Tensor) -> torch.Tensor:
-    """Resolve bits and zero tensors so that a tensor can be read as an array; raise if it cannot be."""
+    """Return a tensor that can be read as an array: resolve its bits, or a zero tensor.
+
+    Raise an error if there is none.
+    """
     if tensor.is_quantized:
         raise TypeError(f"to_numpy: a quantized tensor ({tensor.dtype}) has no array form; call dequantize() first")
     if tensor.is_nested:
@@ -96,9 +99,9 @@ def _readable(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach()
     if is_zero(tensor):
         return torch.zeros(tensor.shape, dtype=tensor.dtype)
-    if tensor.is_conj() and tensor.dtype == torch.complex32:  # torch cannot resolve a conjugate of this dtype
+    if tensor.is_conj() and tensor.dtype == torch.complex32:  # torch cannot resolve a conjugate of complex32
         pairs = torch.view_as_real(tensor.conj()).clone()
-        pairs.view(torch.int16)[..., 1] ^= -0x8000  # flips the sign bit of the imaginary halves
+        pairs.view(torch.int16)[..., 1] ^= -0x8000  # flip the sign bit of the imaginary parts
         return torch.view_as_complex(pairs)
     return tensor.resolve_conj().resolve_neg()
 
@@ -106,14 +109,14 @@ def _readable(tensor: torch.Tensor) -> torch.Tensor:
 def to_torch(array: np.ndarray | np.generic) -> torch.Tensor:
     """Return a tensor on the array's memory, with the same shape and strides.
 
-    Nothing is copied if torch can represent the array. These are copied, without a warning: read-only arrays
-    (torch tensors are always writable), negative strides, strides or addresses that are not multiples of the item
-    size, byte order other than the machine's, and NumPy scalars.
+    The memory is shared if torch can represent the array. These arrays are copied, without a warning: read-only arrays
+    (torch tensors are always writable), negative strides, strides or addresses that are not multiples of the item size,
+    byte order other than the machine's, and NumPy scalars.
 
     Parameters
     ----------
     array : numpy.ndarray or NumPy scalar
-        Of any dtype that torch has, including ml_dtypes' bfloat16, complex32 and float8s.
+        An array of any dtype that torch has, including ml_dtypes' bfloat16, complex32 and float8s.
 
     Returns
     -------
@@ -123,7 +126,7 @@ def to_torch(array: np.ndarray | np.generic) -> torch.Tensor:
     Raises
     ------
     TypeError
-        If it is not an array, or torch has no such dtype.
+        The argument is not an array, or torch has no such dtype.
     """
     if not isinstance(array, np.ndarray):
         if not isinstance(array, np.generic):
@@ -134,7 +137,7 @@ def to_torch(array: np.ndarray | np.generic) -> torch.Tensor:
         if dtype.newbyteorder("=") not in TORCH_DTYPE:
             raise TypeError(f"to_torch: torch has no dtype for {dtype}")
         array = array.astype(dtype.newbyteorder("="))
-    array = array.view(NUMPY_DTYPE[TORCH_DTYPE[array.dtype]])  # C's long long is another int64 dtype in NumPy
+    array = array.view(NUMPY_DTYPE[TORCH_DTYPE[array.dtype]])  # NumPy has another int64 dtype, of C's long long
     if not array.flags.writeable or not array.flags.aligned or any(_awkward(s, array.itemsize) for s in array.strides):
         array = array.copy()
     if not array.size:
@@ -148,7 +151,10 @@ def _awkward(stride: int, itemsize: int) -> bool:
 
 
 def wrap(array: np.ndarray) -> torch.Tensor:
-    """Share an array that is known to be writable and without negative strides; the fast path of `to_torch`."""
+    """Return a tensor on an array's memory.
+
+    The array must be writable and have no negative strides: this is the fast path of `to_torch`.
+    """
     if not array.size:
         dtype = TORCH_DTYPE[array.dtype]
         if not has_strides(array):
@@ -163,20 +169,20 @@ def wrap(array: np.ndarray) -> torch.Tensor:
 
 
 def warn_of_complex_halves() -> None:
-    """Trigger torch's once-per-process warning about complex32 tensors."""
+    """Trigger torch's warning about complex32 tensors, which torch issues once per process."""
     torch.empty(0, dtype=torch.complex32)
 
 
 def address(array: np.ndarray) -> int:
-    """The address of a non-empty array."""
+    """Return the address of a non-empty array."""
     if array.flags.writeable and array.dtype in NATIVE:
-        return _from_numpy(array).data_ptr()  # half the time of asking NumPy
+        return _from_numpy(array).data_ptr()  # takes half the time of NumPy's interface
     return array.__array_interface__["data"][0]
 
 
 def as_torchs(error: Exception) -> Exception:
-    """A kernel's error in torch's own exception class and words."""
-    if isinstance(error, MemoryError):  # torch's callers recognize it by these words
+    """Return a kernel's error as torch's own exception class, with torch's words."""
+    if isinstance(error, MemoryError):  # callers of torch recognize an out-of-memory error by these words
         return RuntimeError(f"DefaultCPUAllocator: can't allocate memory: {error}")
     if type(error) is ValueError and str(error).startswith(TOO_LARGE):
         return RuntimeError("Storage size calculation overflowed")

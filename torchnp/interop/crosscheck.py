@@ -1,4 +1,4 @@
-"""Run torch alongside each kernel, op by op, and report the first op that disagrees."""
+"""Run torch next to each kernel, op by op, and report the first op whose results differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tensor = torch.Tensor
 
 
 class CrossCheckError(AssertionError):
-    """A kernel and torch disagree.
+    """Raised when a kernel and torch disagree.
 
     Attributes
     ----------
@@ -38,37 +38,39 @@ class CrossCheckError(AssertionError):
         self.op, self.aspect = op, aspect
 
 
-# Results whose values torch does not define: undefined memory, and factors that are unique only up to sign or phase.
+# Indices of results whose values torch does not define: undefined memory, and factors that are unique only up to sign
+# or phase.
 _FREE_RESULTS = {
     "aten::_linalg_svd": {0, 2},
     "aten::_linalg_eigh": {1},
     "aten::linalg_eig": {1},
-    "aten::_ctc_loss": {1},  # beyond a target's length
+    "aten::_ctc_loss": {1},  # log_alpha is undefined beyond the target's length
     "aten::_ctc_loss.Tensor": {1},
 }
 
 
-# Result 1 holds positions; among equal values torch may pick any.
+# The second result of these ops holds positions; among equal values torch may pick any.
 _TIES = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian"})
 
 
 def compare_with_torch(
     func: Any, run: Run, args: tuple, kwargs: dict[str, Any], number: int, ties: Counter[str]
 ) -> Any:
-    """Run the kernel on the arguments and torch on copies; return the kernel's results.
+    """Run the kernel on the arguments and torch on copies of them; return the kernel's results.
 
-    ``ties`` counts calls in which the two picked different ones of equal values.
+    ``ties`` counts the calls in which kernel and torch picked different positions among equal values.
 
     Raises
     ------
     CrossCheckError
-        If they disagree.
+        The kernel and torch disagree.
     """
     call = _Call(func, args, kwargs, number)
     copies = _Copies()
     try:
         their_args, their_kwargs = copies.of(args), {k: copies.of(v) for k, v in kwargs.items()}
-    except (RuntimeError, TypeError, NotImplementedError):  # no plain memory to copy: the run raises the error
+    except (RuntimeError, TypeError, NotImplementedError):
+        # The argument has no plain memory to copy: the run raises the error.
         return run(args, kwargs)
     generator = (find_generator(args, kwargs) or torch.default_generator) if is_random(func) else None
     theirs, refusal, after = _ask_torch(func, their_args, their_kwargs, generator)
@@ -101,11 +103,11 @@ def compare_with_torch(
 def _ask_torch(
     func: Any, args: tuple, kwargs: dict[str, Any], generator: torch.Generator | None
 ) -> tuple[Any, Exception | None, Tensor | None]:
-    """torch's results or error, and the generator state that it leaves; the earlier state is restored."""
+    """Return torch's results or error, and the generator state that torch leaves; restore the earlier state."""
     before = generator.get_state() if generator else None
     theirs, refusal = None, None
     try:
-        with warnings.catch_warnings(action="ignore"):  # the op's own run warns
+        with warnings.catch_warnings(action="ignore"):  # the kernel's run warns as well
             theirs = func(*args, **kwargs)
     except FAILURES as error:
         refusal = error
@@ -117,7 +119,10 @@ def _ask_torch(
 
 
 def _run_kernel(call: _Call, run: Run, args: tuple, kwargs: dict[str, Any], refusal: Exception | None) -> Any:
-    """The kernel's results; its own error is raised if torch raised the same class, else a `CrossCheckError`."""
+    """Return the kernel's results.
+
+    If the kernel fails, raise its error if torch raised the same class, else a `CrossCheckError`.
+    """
     try:
         ours = run(args, kwargs)
     except (OnMeta, OnSparse, Foreign):
@@ -144,7 +149,7 @@ def _packet(name: str) -> str:
 
 
 def _same_picks(func: Any, args: tuple, kwargs: dict[str, Any], expected: list[Any], got: list[Any]) -> bool:
-    """Whether two position tensors pick the same values; a stable sort allows no choice."""
+    """Return whether two position tensors pick equal values; a stable sort allows no choice."""
     names = [a.name for a in schema_of(func).arguments]
     bound = dict(zip(names, args, strict=False)) | kwargs
     x, dim = bound["self"], bound.get("dim", -1)
@@ -160,14 +165,14 @@ def _same_picks(func: Any, args: tuple, kwargs: dict[str, Any], expected: list[A
 
 
 def _in_no_order(tensors: list[Tensor]) -> bool:
-    """Whether a tensor may be written while another one in its memory is read, in an order that torch does not fix."""
+    """Return whether a tensor may be written while another on its memory is read, in an undefined order."""
     tensors = [x for x in tensors if not is_zero(x)]
     held = Counter(id(x.untyped_storage()) for x in tensors)
     arrays = [to_numpy(x) for x in tensors if held[id(x.untyped_storage())] > 1]
     return any(not is_promised(a, b) for a in arrays[:_FEW] for b in arrays if a is not b)
 
 
-_FEW = 16  # number of tensors that are compared with all others on shared storages
+_FEW = 16  # number of tensors, of those on shared storages, that are compared with all others
 
 
 class _Call:
@@ -219,7 +224,7 @@ class _Copies:
         if is_zero(x):
             return torch.ops.aten._efficientzerotensor.default(x.size(), dtype=x.dtype)
         storage = x.untyped_storage()
-        key = id(storage)  # torch keeps one Python object per live storage
+        key = id(storage)  # torch keeps one Python object for each live storage
         if key not in self._storages:
             self._storages[key] = storage.clone()
         made = torch.empty(0, dtype=x.dtype, device=x.device)
@@ -229,7 +234,7 @@ class _Copies:
         return torch.ops.aten._neg_view.default(made) if x.is_neg() else made
 
     def pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """(copy, original) of each tensor argument."""
+        """Yield the copy and the original of each tensor argument."""
         return iter(self._tensors.values())
 
 
@@ -277,7 +282,7 @@ def _compare_aliasing(call: _Call, expected: list[Any], got: list[Any], pairs: l
 
 
 def _steps(x: Tensor) -> list[int | None]:
-    """Strides, with None for dimensions of at most one element."""
+    """Return the strides, with None for dimensions of at most one element."""
     return [s if n > 1 else None for n, s in zip(x.shape, x.stride(), strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""torch's process-wide flags for fused paths: oneDNN, scaled dot product attention, the transformer fast path."""
+"""torch's process-wide flags for fused code paths: oneDNN, scaled dot product attention, the transformer fast path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Flag(NamedTuple):
 
 
 def _enable_mkldnn(on: bool) -> None:
-    # None keeps the other flags; setting `enabled` fails once torch's tests have frozen the flags
+    # None leaves the other flags unchanged. Setting `enabled` would fail once torch's tests have frozen the flags.
     torch.backends.mkldnn.set_flags(on, None, None, None)
 
 

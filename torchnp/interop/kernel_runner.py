@@ -1,10 +1,10 @@
-"""Run one torch overload by one kernel on shared memory; torch's schema decides how, once.
+"""Run one torch overload by one kernel on shared memory; how this is done is derived once, from torch's schema.
 
 `Runner.run_of` turns an overload and its kernel into a function of the call's arguments. A runner works on the tensors
-of one device, whose memory it accesses through `Memory`. A kernel's results become tensors in one of four ways: new
-memory is shared; a view is rebuilt as a view on its base's own storage (merely sharing memory would hide it from
-autograd); an in-place or ``out=`` op returns the tensors that were passed; an op that only changes sizes and strides
-has them set on the tensor.
+of one device, whose memory it accesses through `Memory`. A kernel's results become tensors in one of four ways. New
+memory is shared. A view is rebuilt as a view on its base's storage, because autograd would not recognize a tensor that
+merely shares the memory. An in-place or ``out=`` op returns the tensors that were passed. For an op that only changes
+sizes and strides, these are set on the tensor.
 """
 
 from __future__ import annotations
@@ -27,48 +27,51 @@ Run = Callable[[tuple, dict[str, Any]], Any]
 
 
 class OnMeta(Exception):
-    """An argument is on the meta device: there is nothing to compute."""
+    """Raised when an argument is on the meta device, where there is nothing to compute."""
 
 
 class OnSparse(Exception):
-    """An argument or result is sparse COO: torch keeps these tensors and computes with them."""
+    """Raised when an argument or result is sparse COO: torch keeps these tensors and computes with them."""
 
 
 class Foreign(Exception):
-    """An argument cannot be an array in CPU memory; the message says why."""
+    """Raised when an argument cannot be an array in CPU memory; the message says why."""
 
 
 class Memory(Protocol):
-    """How a device's tensors and NumPy arrays share memory: `torchnp.interop.convert` for the CPU."""
+    """How a device's tensors share memory with NumPy arrays; for the CPU, `torchnp.interop.convert` implements it."""
 
     DEVICE: str
     """The device type, as in ``torch.device.type``."""
 
     SPOKEN: str
-    """The device as error messages name it."""
+    """The name of the device in error messages."""
 
     def check_index(self, device: torch.device) -> Any:
-        """Raise RuntimeError if there is no device with that index."""
+        """Raise RuntimeError if there is no device with this index."""
         ...
 
     def share(self, tensor: Tensor) -> ndarray:
-        """The memory of a plain tensor, fast; TypeError or RuntimeError if it needs `to_numpy`."""
+        """Return the memory of a plain tensor, fast.
+
+        Raise TypeError or RuntimeError for a tensor that needs `to_numpy`.
+        """
         ...
 
     def to_numpy(self, tensor: Tensor) -> ndarray:
-        """The memory of any tensor, resolved if necessary; TypeError or RuntimeError say why there is none."""
+        """Return the memory of any tensor, resolved if necessary; raise TypeError or RuntimeError if there is none."""
         ...
 
     def wrap(self, array: ndarray) -> Tensor:
-        """A tensor on a writable array's memory, fast; strides must not be negative."""
+        """Return a tensor on a writable array's memory, fast; strides must not be negative."""
         ...
 
     def to_torch(self, array: ndarray) -> Tensor:
-        """`wrap` for any array; memory that cannot be shared is copied."""
+        """Return a tensor of any array, as `wrap` does; memory that cannot be shared is copied."""
         ...
 
     def address(self, array: ndarray) -> int:
-        """The address of a non-empty array."""
+        """Return the address of a non-empty array."""
         ...
 
 
@@ -89,7 +92,7 @@ def _layout(layout: torch.layout) -> str:
 
 
 class _Arguments(dict[type, Callable[[Any], Any] | None]):
-    """Map an argument's type to its conversion for the kernel; None passes it unchanged."""
+    """A mapping from an argument's type to its conversion for the kernel; None passes the argument unchanged."""
 
     def __init__(self, tensor: Callable[[Any], Any], sequence: Callable[[Any], Any], device: Callable[[Any], Any]):
         super().__init__(
@@ -124,7 +127,8 @@ def _number(result: Any) -> Any:
     return result.item() if isinstance(result, (ndarray, np.generic)) else result
 
 
-# Ops whose results share the argument's memory unmarked in the schema, because autograd must see new tensors.
+# Ops whose results share the argument's memory although the schema does not say so: autograd treats the results as new
+# tensors.
 _UNMARKED_VIEWS = frozenset(
     f"aten::{name}"
     for name in (
@@ -154,7 +158,7 @@ class Runner:
     Parameters
     ----------
     memory : Memory
-        The device's memory access.
+        Gives access to the device's memory.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -163,18 +167,19 @@ class Runner:
         self._argument = _Arguments(self._tensor, self._sequence, self._device)
 
     def run_of(self, func: OpOverload, kernel: Callable[..., Any]) -> Run:
-        """The function ``run(args, kwargs)`` that computes a torch overload by a kernel.
+        """Return the function ``run(args, kwargs)`` that computes a torch overload by a kernel.
 
         Parameters
         ----------
         func : OpOverload
-            Its schema's alias marks decide how results are returned.
+            The overload. The alias marks of its schema decide how results are returned.
         kernel : callable
-            Takes arrays, with the schema's arguments.
+            A function that takes arrays, with the schema's arguments.
         """
         schema = schema_of(func)
         check_registered(func.name(), str(schema))
-        from_storage = counts_from_storage(schema) or func.name() == "aten::view.dtype"  # its errors name the offset
+        # The errors of view.dtype name the storage offset.
+        from_storage = counts_from_storage(schema) or func.name() == "aten::view.dtype"
         runner = _OnStorage(self.memory) if from_storage else self
         return runner._made(func, kernel, schema)
 
@@ -228,7 +233,7 @@ class Runner:
     # ------------------------------------------------------------ results
 
     def _fresh(self, result: Any) -> Any:
-        """New memory as a tensor, or a list of tensors; `_number` converts 0-d arrays to numbers."""
+        """Return new memory as a tensor, or as a list of tensors."""
         if type(result) is ndarray:
             if not result.flags.writeable or not all(s >= 0 for s in result.strides):
                 result = result.copy()
@@ -238,12 +243,12 @@ class Runner:
         return result if result is None else self.memory.to_torch(np.asarray(result))
 
     def rebase(self, base: Tensor, array: ndarray, view: ndarray, *, certain: bool = True) -> Tensor:
-        """The tensor on the storage of ``base`` that covers the memory of ``view``, a NumPy view of ``array``.
+        """Return the tensor on the storage of ``base`` that covers the memory of ``view``, a NumPy view of ``array``.
 
-        With ``certain=False`` the result may not be a view; it is then shared as new memory.
+        With ``certain=False`` ``view`` may not be a view of ``array``; its memory is then shared as new memory is.
         """
         if view is array and not certain:
-            return base  # contiguous(), to() and others return their argument when there is nothing to do
+            return base  # contiguous(), to() and similar ops return their argument if there is nothing to do
         itemsize = view.itemsize
         strides = tuple([s // itemsize for s in view.strides])
         if view.size and array.size:
@@ -252,23 +257,23 @@ class Runner:
                 return self._fresh(view)
         elif not certain and view.dtype != array.dtype:
             return self._fresh(view)
-        else:  # nothing to address
+        else:  # neither array has an address to compare
             start = int(base.storage_offset()) * array.itemsize
         if view.dtype == array.dtype:
             return torch.as_strided(base, view.shape, strides, start // itemsize)
-        # creating an empty complex32 tensor makes torch warn; a view does not
+        # Creating an empty complex32 tensor would make torch warn; a view does not.
         retyped = torch.empty(0, dtype=torch.uint8, device=base.device).view(convert.TORCH_DTYPE[view.dtype]).detach()
         return retyped.set_(base.untyped_storage(), start // itemsize, view.shape, strides)
 
     def _out(self, tensor: Tensor) -> OutArray:
-        # torch cannot grow memory shared with NumPy, so an empty out is not shared.
+        # torch cannot grow memory that it shares with NumPy, so the memory of an empty out= is not shared.
         array = self._tensor(tensor if tensor.numel() else torch.empty_like(tensor))
         out = array.view(OutArray)
         out.tensor, out.again = tensor, self._tensor
         return out
 
     def _store(self, tensor: Tensor, array: ndarray) -> None:
-        """Write back an array that was resolved because of a conjugate or negative bit."""
+        """Copy an array back to its tensor, if it is a copy because of a conjugate or negative bit."""
         tensor.copy_(self._wrap(array))
 
     # ------------------------------------------------------------ one method per kind of result
@@ -303,7 +308,7 @@ class Runner:
     def _view(self, func: OpOverload, kernel: Callable[..., Any], position: int, certain: bool) -> Run:
         def run(args: tuple, kwargs: dict[str, Any]) -> Any:
             base = args[position]
-            if is_zero(base):  # it has no memory to share
+            if is_zero(base):  # a zero tensor has no memory to share
                 base = base.clone()
                 args = (*args[:position], base, *args[position + 1 :])
             converted = self._sequence(args)
@@ -316,13 +321,13 @@ class Runner:
                 return [self.rebase(base, array, view, certain=certain) for view in out]
             wider = out.itemsize // array.itemsize
             if out.dtype != array.dtype and (marked or (wider > 1 and base.storage_offset() % wider)):
-                return func(*args, **kwargs)  # torch raises its own error
+                return func(*args, **kwargs)  # makes torch raise its own error
             return self.rebase(base, array, out, certain=certain)
 
         return run
 
     def _strided(self, kernel: Callable[..., Any]) -> Callable[..., tuple[ndarray, ndarray]]:
-        """``as_strided`` counts from the start of the storage, not of the tensor."""
+        """Return a function that runs ``as_strided``, which counts from the start of the storage, not of the tensor."""
 
         def run(base: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> tuple[ndarray, ndarray]:
             flat = storage_of(physical(base), self._tensor)
@@ -377,14 +382,14 @@ class Runner:
         return None if value is None else self._out(value)
 
     def _write_arguments(self, schema: Any, kernel: Callable[..., Any], written: list[int], *, resizes: bool) -> Run:
-        """``out=`` ops, in-place ops on lists, and running statistics.
+        """Run ``out=`` ops, in-place ops on lists, and ops that write running statistics.
 
         With ``resizes`` the kernel may resize its ``out=`` arguments.
         """
         names = [a.name for a in schema.arguments]
         out_names = {a.name for a in schema.arguments if a.is_out}
         places = {mark: i for i in written for mark in schema.arguments[i].alias_info.before_set}
-        # Per result: the position of the argument that it is or None, and the conversion to a tensor or number.
+        # For each result: the position of the argument that it is, or None; and its conversion to a tensor or number.
         returns: list[tuple[int | None, Callable[[Any], Any]]] = [
             (places[next(iter(r.alias_info.before_set))], self._fresh)
             if r.alias_info is not None and r.alias_info.is_write
@@ -424,7 +429,7 @@ class Runner:
 
 
 class _OnStorage(Runner):
-    """A runner for operators that count from the start of a tensor's storage."""
+    """Runner for operators that count from the start of a tensor's storage."""
 
     def _tensor(self, tensor: Tensor) -> ndarray:
         return on_storage(tensor, super()._tensor)

@@ -30,7 +30,7 @@ from torchnp.interop.rng_sync import is_random, keep_default, on_torchs_stream
 from torchnp.interop.rnn_workspace import KEEPERS, Workspace, keeping
 from torchnp.kernels.linalg import LinAlgError
 
-# Fused paths, and the overload that each calls.
+# Flags of fused code paths, and the overload that each path calls.
 _ROUTES = (
     (MKLDNN, "aten::mkldnn_rnn_layer"),
     (FASTPATH, "aten::_nested_tensor_from_mask"),
@@ -38,11 +38,11 @@ _ROUTES = (
 )
 _RUNNER = kernel_runner.Runner(convert)
 _CPU = torch.DispatchKeySet(torch.DispatchKey.CPU)
-_PASSED_NAMESPACES = frozenset({"profiler"})  # their ops neither read nor create tensor values
+_PASSED_NAMESPACES = frozenset({"profiler"})  # ops of these namespaces neither read nor create tensor values
 
 
 class Step:
-    """How the mode runs one overload, and its call count."""
+    """How the mode runs one overload, and how often it did."""
 
     __slots__ = ("calls", "name", "run", "status")
 
@@ -56,25 +56,28 @@ class NumpyMode(TorchDispatchMode):
     Kernels work on the tensors' own memory. Views are views on their base's storage, and in-place and ``out=`` ops
     return the tensors passed to them, so autograd, version counters and aliasing behave as in torch. Random ops
     continue torch's own generators: ``torch.manual_seed`` has its usual effect, and the generators end where torch
-    would have left them. Meanwhile the mode borrows torchnp's own default generator; seeding it has no effect.
+    would have left them. While the mode is on, it uses torchnp's own default generator for this, so seeding that
+    generator has no effect.
 
     These are not computed by a kernel:
 
-    - torch's bookkeeping of storages and bits, which arrays do not have (``resize_``, ``set_``, the conjugate and
-      negative bits, ``lift_fresh``, ...): torch does it, and `summary` lists it as ``bookkeeping``.
-    - Ops on meta tensors have no values: torch runs them (``meta``).
-    - Sparse COO tensors, such as the gradients of ``nn.Embedding(sparse=True)``, stay torch's, and so do the ops that
-      take or return them (``sparse``).
-    - A composite op that reaches the mode (in inference mode) and has no kernel is decomposed into the ops that torch
-      defines it by; so is a Python body of a ``torch.library.custom_op`` or a ``torch.library.Library``.
-    - Ops under a tracer or on fake tensors (``make_fx``, ``torch.export``) are passed on to it (``traced``).
-    - Tensor subclasses that handle their own operators take precedence.
+    - Ops on storages and bits, which arrays do not have (``resize_``, ``set_``, the conjugate and negative bits,
+      ``lift_fresh``, ...): torch runs them, and `summary` lists them as ``bookkeeping``.
+    - Ops on meta tensors, which have no values: torch runs them (``meta``).
+    - Ops that take or return sparse COO tensors, such as the gradients of ``nn.Embedding(sparse=True)``: torch runs
+      them (``sparse``).
+    - Composite ops that reach the mode (in inference mode) and have no kernel: each is decomposed into the ops by which
+      torch defines it. The same holds for Python functions of ``torch.library.custom_op`` and
+      ``torch.library.Library``.
+    - Ops under a tracer or on fake tensors (``make_fx``, ``torch.export``): they are passed on to the tracer
+      (``traced``).
+    - Ops on tensor subclasses that handle their own operators: these take precedence.
 
-    Other sparse, quantized, nested and mkldnn tensors and devices other than the CPU raise `MissingKernelError`, as an op
-    without a kernel does. While the mode is on, torchnp uses torch's default dtype, and torch does not use the fused
-    paths (oneDNN, transformer fast path, flash attention) for which the table has no kernel; these settings are
-    process-wide, not per thread. ``resize_`` beyond the storage of a kernel's result moves the tensor to its own
-    storage, away from other tensors on the old one.
+    Other sparse, quantized, nested and mkldnn tensors, other devices than the CPU, and ops without a kernel raise
+    `MissingKernelError`. While the mode is on, torchnp uses torch's default dtype, and torch does not use the fused
+    paths (oneDNN, transformer fast path, flash attention) for which the table has no kernel; these settings hold for
+    the whole process, not per thread. If ``resize_`` makes a kernel's result larger than its storage, the tensor moves
+    to a new storage, and other tensors stay on the old one.
 
     Parameters
     ----------
@@ -85,14 +88,15 @@ class NumpyMode(TorchDispatchMode):
     fallback : bool
         Let torch compute ops without a kernel, and count them in `fallbacks`.
     table : mapping, optional
-        Kernels by full overload name, in place of `torchnp.table`; plain functions of arrays suffice.
+        Kernels by full overload name, used instead of `torchnp.table`; plain functions of arrays suffice.
 
     Attributes
     ----------
     fallbacks : collections.Counter
-        Calls by overload that torch computed because there was no kernel.
+        Number of calls, by overload, that torch computed because there was no kernel.
     ties : collections.Counter
-        Calls by overload in which, under crosscheck, kernel and torch validly picked different ones of equal values.
+        Number of calls, by overload, in which kernel and torch picked different positions among equal values (with
+        ``crosscheck``). This is not a disagreement.
 
     Examples
     --------
@@ -117,7 +121,7 @@ class NumpyMode(TorchDispatchMode):
         self._traced: Counter[str] = Counter()
         self._sparse: Counter[str] = Counter()
         self._steps: dict[Any, Step] = {}
-        self._checked = 0  # ops compared so far
+        self._checked = 0  # ops compared with torch so far
         self._default_dtype: torch.dtype | None = None
         self._leave: list[ExitStack] = []
 
@@ -137,7 +141,7 @@ class NumpyMode(TorchDispatchMode):
     def _prepare(self) -> Callable[[], None]:
         restore_generator = keep_default()
         numpy_default, self._default_dtype = dtypes.get_default_dtype(), None
-        # each library has its own workspace: the kernel's and torch's could not be compared
+        # the kernel and torch each have a workspace of their own, and the two could not be compared
         held = {"aten::mkldnn_rnn_layer"} if self.crosscheck else set()
         closed = [flag for flag, name in _ROUTES if (name in held or name not in self.table) and flag.read()]
         for flag in closed:
@@ -249,7 +253,7 @@ class NumpyMode(TorchDispatchMode):
 
     @property
     def calls(self) -> Counter[str]:
-        """Calls by overload, all statuses."""
+        """Number of calls by overload, over all statuses."""
         return (
             Counter({s.name: s.calls for s in self._steps.values() if s.calls})
             + self._meta
@@ -258,10 +262,10 @@ class NumpyMode(TorchDispatchMode):
         )
 
     def summary(self) -> dict[str, dict[str, int]]:
-        """Number of distinct overloads and calls by status.
+        """Return the number of distinct overloads and of calls, by status.
 
-        Statuses are the table's (``kernel``, ``derived``, ``composite``) and ``bookkeeping``, ``taken apart``,
-        ``meta``, ``sparse``, ``traced`` and ``fallback``; statuses that did not occur are omitted.
+        The statuses are the table's (``kernel``, ``derived``, ``composite``), and ``bookkeeping``, ``taken apart``
+        (decomposed), ``meta``, ``sparse``, ``traced`` and ``fallback``. Statuses that did not occur are omitted.
         """
         found: dict[str, dict[str, int]] = {}
         rows = [(s.status, s.calls) for s in self._steps.values() if s.status != "missing"]

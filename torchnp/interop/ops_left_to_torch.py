@@ -1,4 +1,4 @@
-"""Ops that torch itself runs under the mode: on storages, bits, versions or the parts of a sparse tensor."""
+"""Ops that torch itself runs under the mode: they work on storages, bits, versions or the parts of a sparse tensor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchnp.interop._private import OpOverload, schema_of
 Tensor = torch.Tensor
 Run = Callable[[tuple, dict[str, Any]], Any]
 
-# None of these computes a value.
+# None of these ops computes a value.
 BOOKKEEPING = frozenset(
     f"aten::{name}"
     for name in (
@@ -29,13 +29,13 @@ BOOKKEEPING = frozenset(
 
 
 def bookkeeping(func: OpOverload) -> Run:
-    """Run torch's own op; resizing also works for memory that came from NumPy."""
+    """Return a function that runs torch's own op; resizing also works for memory that came from NumPy."""
     name = func.name()
     if name in ("aten::resize_", "aten::_resize_output_"):
         return partial(_resized, func, lambda size: size)
     if name == "aten::resize_as_":
         return partial(_resized, func, lambda template: template.shape)
-    if name == "aten::_unpack_dual":  # it reaches the mode only in inference mode, where torch has no tangents
+    if name == "aten::_unpack_dual":  # reaches the mode only in inference mode, where torch has no tangents
         return lambda args, kwargs: (args[0].detach(), None)
     return lambda args, kwargs: func(*args, **kwargs)
 
@@ -46,9 +46,9 @@ def _resized(func: Any, size_of: Callable[[Any], Any], args: tuple, kwargs: dict
 
 
 def make_room(tensor: Tensor, size: Any) -> None:
-    """Let ``tensor`` grow to a size: move it from NumPy's memory to a storage that torch can grow.
+    """Move ``tensor`` from NumPy's memory to a storage that torch can grow, if it must grow for a size.
 
-    Other tensors on the old storage keep it. Devices other than the CPU handle their own memory.
+    Other tensors stay on the old storage. Devices other than the CPU handle their own memory.
     """
     if tensor.device.type != "cpu":
         return
@@ -62,13 +62,13 @@ def make_room(tensor: Tensor, size: Any) -> None:
 
 
 def resize(tensor: Tensor, size: Any) -> Tensor:
-    """torch's ``resize_``, also for memory that came from NumPy."""
+    """Run torch's ``resize_``, which then also works for memory that came from NumPy."""
     make_room(tensor, size)
     return torch.ops.aten.resize_.default(tensor, size)
 
 
 def sparse_gradients(func: OpOverload, run: Run, by_torch: Run) -> Run:
-    """Wrap the run of a gradient op: if a sparse gradient is requested, torch computes it."""
+    """Wrap the run of a gradient op so that torch computes the gradient if a sparse one is requested."""
     names = [a.name for a in schema_of(func).arguments]
     place = next((i for i, name in enumerate(names) if name in ("sparse", "sparse_grad")), None)
     if place is None or "backward" not in func.name():
@@ -85,7 +85,7 @@ def sparse_gradients(func: OpOverload, run: Run, by_torch: Run) -> Run:
 
 UNINITIALIZED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
 
-# Ops that are nondeterministic on the CPU, and their names in torch's message.
+# Ops that are nondeterministic on the CPU, with the names that torch's message has for them.
 _UNDETERMINED = {
     "put": "put_",
     "put_": "put_",

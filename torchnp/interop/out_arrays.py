@@ -1,4 +1,4 @@
-"""Arrays that reach beyond a tensor: to all of its storage, or to memory that a resize adds."""
+"""Arrays that extend beyond a tensor: to all of its storage, or to memory that a resize adds."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Tensor = torch.Tensor
 
 
 def counts_from_storage(schema: Any) -> bool:
-    """Whether an operator counts from the start of a tensor's storage, by its schema (torch's or the table's)."""
+    """Return whether an operator counts from the start of a storage, by its schema (torch's or the table's)."""
     return any(a.name == "storage_offset" for a in getattr(schema, "arguments", None) or schema.args)
 
 
 def on_storage(tensor: Tensor, share: Callable[[Tensor], ndarray]) -> ndarray:
-    """The tensor's memory as a view of an array of its whole storage, as torch's tensors are.
+    """Return the tensor's memory as a view of an array that covers the whole storage.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def on_storage(tensor: Tensor, share: Callable[[Tensor], ndarray]) -> ndarray:
 
 
 def storage_of(tensor: Tensor, share: Callable[[Tensor], ndarray]) -> ndarray:
-    """All elements of a strided tensor's storage, conjugated or negated according to the tensor's bits."""
+    """Return all elements of a strided tensor's storage, conjugated or negated according to the tensor's bits."""
     length = tensor.untyped_storage().nbytes() // tensor.element_size()
     whole = torch.as_strided(physical(tensor), (length,), (1,), 0)
     if tensor.is_conj():
@@ -46,21 +46,21 @@ def storage_of(tensor: Tensor, share: Callable[[Tensor], ndarray]) -> ndarray:
 
 
 def physical(tensor: Tensor) -> Tensor:
-    """The tensor without its conjugate and negative bits, on the same memory."""
+    """Return the tensor without its conjugate and negative bits, on the same memory."""
     if tensor.is_neg():
         tensor = torch.ops.aten._neg_view.default(tensor)
     return tensor.conj() if tensor.is_conj() else tensor
 
 
 class OutArray(ndarray):
-    """The array of an ``out=`` tensor: resizing it resizes the tensor, and later writes go to the new memory."""
+    """The array of an ``out=`` tensor. Resizing it resizes the tensor; later writes go to the new memory."""
 
     tensor: Tensor
-    again: Callable[[Tensor], ndarray]  # maps a tensor to its memory
+    again: Callable[[Tensor], ndarray]  # returns a tensor's memory
     target: ndarray | None = None
 
     def resize_strided(self, shape: Any, strides: Any) -> ndarray:
-        """`resize` with strides in elements, which a plain array cannot take."""
+        """Resize to strides given in elements, which a plain array cannot do."""
         resize(self.tensor, shape)
         self.tensor.as_strided_(shape, strides)
         self.target = self.again(physical(self.tensor))

@@ -1,7 +1,8 @@
-"""Keep torch's and torchnp's generators at the same point of the same stream.
+"""Keep the states of torch's and torchnp's random generators equal.
 
-Before a random op, torchnp's generator takes torch's state; afterwards torch's takes torchnp's. So ops under the mode
-continue ``torch.manual_seed``'s stream and leave torch's generator where torch would have left it.
+Before a random op, torchnp's generator takes the state of torch's; afterwards torch's takes the state of torchnp's. So
+ops under the mode continue the random numbers of ``torch.manual_seed`` and leave torch's generator where torch would
+have left it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torchnp.interop.kernel_runner import Foreign, Run
 
 
 def on_torchs_stream(run: Run, device: str = "cpu") -> Run:
-    """Make a random op's run use the stream of its generator argument or of torch's default generator."""
+    """Wrap a random op's run so that it uses the state of its generator argument, or of torch's default generator."""
 
     def on_stream(args: tuple, kwargs: dict[str, Any]) -> Any:
         explicit = find_generator(args, kwargs, device)
@@ -35,13 +36,16 @@ def on_torchs_stream(run: Run, device: str = "cpu") -> Run:
 
 
 def keep_default() -> Callable[[], None]:
-    """Save the state of torchnp's default generator; call the result to restore it."""
+    """Save the state of torchnp's default generator; return a function that restores it."""
     state = engine.default_generator.get_state()
     return lambda: engine.set_rng_state(state)
 
 
 def find_generator(args: tuple, kwargs: dict[str, Any], device: str = "cpu") -> torch.Generator | None:
-    """A call's generator argument, if any: of the CPU, or of a device with the CPU's generator state."""
+    """Return a call's generator argument, or None.
+
+    It must be the CPU's, or that of a device with the CPU's generator state.
+    """
     for x in (*args, *kwargs.values()):
         if isinstance(x, torch.Generator):
             if x.device.type not in ("cpu", device):
@@ -51,7 +55,7 @@ def find_generator(args: tuple, kwargs: dict[str, Any], device: str = "cpu") -> 
 
 
 def is_random(func: OpOverload) -> bool:
-    """Whether an overload draws random numbers."""
+    """Return whether an overload draws random numbers."""
     return torch.Tag.nondeterministic_seeded in func.tags or any(
         "Generator" in str(a.type) for a in schema_of(func).arguments
     )

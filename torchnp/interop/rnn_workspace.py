@@ -1,4 +1,4 @@
-"""Stand-in for the workspace of oneDNN's RNN layer: a tensor without memory, which only the table's kernel reads."""
+"""Stand-in for the workspace of oneDNN's RNN layer: a tensor without memory, which only the table's kernel accepts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ KEEPERS = frozenset({_FORWARD, f"{_FORWARD}.out", _BACKWARD, f"{_BACKWARD}.out"}
 
 
 class Workspace(torch.Tensor):
-    """A stand-in for oneDNN's workspace, which is opaque memory that torch's own gradient reads unchecked.
+    """A stand-in for oneDNN's workspace. That is opaque memory, which torch's own gradient reads without a check.
 
-    It exists only in Python. The kernel computes the gradient of a layer that ran under the mode, by running the layer
-    again, even if the mode is off by then. A workspace can only be passed on to the gradient.
+    The stand-in exists only in Python, and can only be passed to the gradient op. For a layer that ran under the mode,
+    the table's kernel computes the gradient by running the layer again, even if the mode is off by then.
     """
 
     __torch_function__ = no_torch_function
@@ -30,7 +30,10 @@ class Workspace(torch.Tensor):
 
     @classmethod
     def made(cls, backward: Run) -> Any:
-        """A workspace whose gradient ``backward`` computes from the arguments of ``mkldnn_rnn_layer_backward``."""
+        """Return a workspace.
+
+        ``backward`` takes the arguments of ``mkldnn_rnn_layer_backward`` and returns the gradient.
+        """
         workspace = make_handle(cls, (0,), dtype=torch.uint8)
         forbid_pointer(workspace)
         workspace._backward = backward
@@ -51,7 +54,7 @@ class Workspace(torch.Tensor):
         )
 
     def untyped_storage(self) -> NoReturn:
-        """Raise RuntimeError: there is no memory."""
+        """Raise RuntimeError, because there is no memory."""
         raise RuntimeError("the workspace of an LSTM's layer that ran under NumpyMode has no memory")
 
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
@@ -70,7 +73,8 @@ def keeping(func: OpOverload, run: Run, table: Mapping[str, Callable[..., Any]])
 
         def forward(args: tuple, kwargs: dict[str, Any]) -> Any:
             *results, _ = run(args, kwargs)
-            return (*results, Workspace.made(backward) if torch.is_grad_enabled() else None)  # as in torch
+            # torch returns None too if gradients are off.
+            return (*results, Workspace.made(backward) if torch.is_grad_enabled() else None)
 
         return forward
     if func.name() == f"{_FORWARD}.out":

@@ -1,4 +1,4 @@
-"""Crosscheck tolerances: how far a kernel's floating point result may differ from torch's."""
+"""Tolerances of crosscheck: how far a kernel's floating point result may differ from torch's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 Tensor = torch.Tensor
 
-# torch.testing's default tolerances: relative, absolute
+# torch.testing's default tolerances, as (relative, absolute)
 _TOLERANCE = {
     torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5),
     torch.float64: (1e-7, 1e-7), torch.complex32: (1e-3, 1e-5), torch.complex64: (1.3e-6, 1e-5),
@@ -22,14 +22,20 @@ _UNSUMMED = tuple(getattr(torch.Tag, name) for name in ("pointwise", "inplace_vi
 
 
 def terms(func: Any, inputs: list[Tensor]) -> list[int]:
-    """Data to estimate an op's sum length: longest dimension, then the inputs' sizes; empty if it sums nothing."""
+    """Return data from which `_length` estimates the length of an op's sums; an empty list if the op sums nothing.
+
+    The first item is the longest dimension; the inputs' numbers of elements follow.
+    """
     if any(tag in func.tags for tag in _UNSUMMED):
         return []
     return [max((n for x in inputs for n in x.size()), default=1), *(x.numel() for x in inputs)]
 
 
 def _length(terms: list[int], results: int) -> float:
-    """Estimated length of the sum behind each result: a product of (m, k) and (k, n) to (m, n) has sums of length k."""
+    """Return the estimated length of the sum for each result.
+
+    For example, a product of (m, k) and (k, n) has sums of length k.
+    """
     if not terms or not results:
         return 0.0
     longest, *sizes = terms
@@ -39,9 +45,9 @@ def _length(terms: list[int], results: int) -> float:
 
 
 class ErrorBounds(NamedTuple):
-    """Relative and absolute tolerance, and the rounding error of sums, relative to the results' typical size.
+    """Relative and absolute tolerance, and the expected rounding error of sums, as an absolute number.
 
-    A sum of n terms in any order is off by about sqrt(n) roundings of its largest parts, however small the result.
+    A sum of n terms in any order is off by about sqrt(n) roundings of its largest terms, however small the sum is.
     """
 
     rtol: float
@@ -58,7 +64,7 @@ class ErrorBounds(NamedTuple):
         size = size[size.isfinite()]
         half = expected.dtype in _HALVES
         epsilon = torch.finfo(torch.float32 if half else expected.dtype).eps
-        # half types are also rounded between the parts of a sum
+        # Half types are also rounded between the parts of a sum.
         share = 2 * epsilon * math.sqrt(length) + (4 * torch.finfo(expected.dtype).eps if half else 0.0)
         return cls(rtol, atol, share * float(size.square().mean().sqrt()) if size.numel() else 0.0)
 
@@ -72,7 +78,7 @@ class ErrorBounds(NamedTuple):
         return torch.isclose(g, e, rtol=self.rtol, atol=self.atol + self.rounding, equal_nan=True)
 
     def broken_by(self, expected: Tensor, got: Tensor) -> str:
-        """Describe how many values exceed the bounds, and the worst."""
+        """Describe how many values exceed the bounds, and which one does most."""
         e, g = _wide(expected), _wide(got)
         wrong = ~self._near(e, g)
         absolute = torch.where(wrong, (g - e).abs(), 0.0)
@@ -89,7 +95,7 @@ class ErrorBounds(NamedTuple):
 
 
 def _plain(x: Tensor) -> Tensor:
-    """The values with conjugate and negative bits resolved, wide enough for subtraction."""
+    """Return the values with conjugate and negative bits resolved, in a dtype wide enough for subtraction."""
     x = x.detach().resolve_conj().resolve_neg()
     if x.is_complex():
         return x.to(torch.complex128)

@@ -1,4 +1,4 @@
-"""Memory layout: the strides of results, by rule and by row, and overlap checks.
+"""Memory layout: rules for the strides of results, each row's rules, and overlap checks.
 
 Imports `torchnp.core`.
 """

@@ -1,4 +1,4 @@
-"""Apply the rules of `torchnp.layout.named_rules`: give a kernel's fresh results torch's strides."""
+"""Apply the rules of `torchnp.layout.named_rules`, which give a kernel's new results torch's strides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ndarray = np.ndarray
 
 
 def is_plain(x: ndarray) -> bool:
-    """Whether an array is non-empty and has exact row-major strides, also in dimensions of one element."""
+    """Return whether an array is non-empty and has exact row-major strides, even in dimensions of one element."""
     if not x.flags.c_contiguous or not x.size:
         return False
     return 1 not in x.shape or x.strides == _row_major(x.shape, x.itemsize)
@@ -29,7 +29,7 @@ def _row_major(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def settler(schema: Schema) -> Settle | None:
-    """The layout hook that gives a row's fresh results the strides of its rules; None for a row without rules."""
+    """Return the layout hook that gives a row's new results the strides of its rules; None for a row without rules."""
     parsed = rules_of(schema)
     if not parsed:
         return None
@@ -40,7 +40,7 @@ def settler(schema: Schema) -> Settle | None:
     of_list = len(schema.returns) == 1 and schema.returns[0].type.endswith("[]")
 
     def settle(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        # Row-major results are right if the arguments are row-major too: most calls end here.
+        # Row-major results are already right if the arguments are row-major too: most calls end here.
         if not turned and _are_plain((out,)) and (fixed or _asks_nothing(args, kwargs)):
             return out
 
@@ -48,7 +48,7 @@ def settler(schema: Schema) -> Settle | None:
             return args[i] if i < len(args) and args[i] is not NOT_GIVEN else kwargs.get(names[i])
 
         def one(x: Any, rule: Rule | None, where: int) -> Any:
-            """Lay out one result; leave one that shares an argument's memory unchanged."""
+            """Lay out one result; return it unchanged if it shares an argument's memory."""
             if type(x) is not ndarray or rule is None or not x.ndim or any(x is a for a in args):
                 return x
             strides = rule(x.shape, given, where)
@@ -66,14 +66,14 @@ def settler(schema: Schema) -> Settle | None:
 
 
 def _asks_nothing(args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether the arguments imply row-major results: all tensors are plain, and no memory format is requested."""
+    """Return whether the arguments imply row-major results: all tensors plain, and no memory format requested."""
     if not _are_plain(args):
         return False
     return not kwargs or (kwargs.get("memory_format") is None and _are_plain(kwargs.values()))
 
 
 def _are_plain(values: Any) -> bool:
-    """Whether all arrays, including those in lists, are plain (`is_plain`) or 0-d."""
+    """Return whether all arrays, including those in lists, are plain (`is_plain`) or 0-d."""
     for x in values:
         kind = type(x)
         if kind is ndarray:
@@ -86,7 +86,7 @@ def _are_plain(values: Any) -> bool:
 
 
 def settled(made: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
-    """A kernel with the layout hook applied to its results."""
+    """Return a kernel whose results pass through the layout hook."""
     settle = settler(schema)
     if settle is None:
         return made
@@ -94,7 +94,7 @@ def settled(made: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
 
 
 def _is_shared(x: ndarray, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether a result may share an argument's memory."""
+    """Return whether a result may share an argument's memory."""
     for value in (*args, *kwargs.values()):
         for y in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(y, ndarray) and (x is y or np.may_share_memory(x, y)):

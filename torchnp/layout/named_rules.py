@@ -1,31 +1,37 @@
-"""Named layout rules: how torch lays out a row's results. `torchnp.layout.apply` applies them to kernels.
+"""Named layout rules, which say how torch lays out a row's results. `torchnp.layout.apply` applies them to kernels.
 
 ``data/layouts.tsv`` lists each row's rules, as measured on torch. A rule is one of the names below. It covers one
 result or all tensors of a list; a row with several results has one rule for each.
 
-- ``contiguous``: row-major. ``columns``: each matrix column-major, as LAPACK leaves it.
-  ``columns?x``: column-major, or row-major if x is false; ``contiguous?x``: the reverse.
+- ``contiguous``: row-major. ``columns``: each matrix column-major, as LAPACK returns it. ``columns?x``: column-major,
+  or row-major if x is false; ``contiguous?x``: the reverse.
 - ``iterator``: the order that torch's iterator finds for the given tensors (all, or those named after a colon).
-  ``promoted``: the same, after operands of other dtypes were converted to the common one, which makes them dense;
-  ``floated``: the same, with integers converted to the default dtype; ``doubled``: to double precision. ``chosen``: as
-  ``promoted``, but the first operand, a condition, is converted to bool. With ``+0`` a number takes part as a tensor.
-  ``twice``: as ``promoted``, then as the iterator lays out that result, for ops of several steps.
-- ``like:x``: as ``empty_like(x)``; if the shape differs from x's, the iterator's order for the tensors named after x.
-  ``asked:x``: the same, unless another memory format is requested. ``same:x``: x's own strides, with gaps.
-  ``format:x``: the memory format that x's strides suggest; with more names, x's format if all are dense in one.
+  ``promoted``: the same, after operands of other dtypes were converted to the common dtype, which makes them dense.
+  ``floated``: as ``promoted``, but integers are converted to the default dtype; ``doubled``: all are converted to
+  double precision. ``chosen``: as ``promoted``, but the first operand, a condition, is converted to bool. ``+0`` adds a
+  number as a 0-d operand. ``twice``: the iterator's order for a result of ``promoted``, for ops of two steps.
+- ``like:x``: as ``empty_like(x)``; if the result's shape differs from x's, the iterator's order for the tensors named
+  after x. ``asked:x``: as ``like:x``, unless ``memory_format=`` requests another format. ``same:x``: x's own strides,
+  with gaps. ``format:x``: the memory format that x's strides suggest; with more names, x's dense format if all these
+  tensors are dense in some format.
 - ``volume:x,y``: as ``format:x`` for a batch of volumes; for a single volume, y's order if y is dense.
 - ``joined:x``: the memory format that all tensors of the list x suggest.
-- ``stacked:x``: as ``cat`` lays it out, with the new dimension split off. ``indexed``: as advanced indexing does.
-- ``lifted:x``: the format that x suggests as an image of one row. ``swept``: column-major, as ``nonzero``.
+- ``stacked:x``: the layout of ``cat`` of the list x, with the new dimension split off. ``indexed``: the layout of
+  advanced indexing.
+- ``lifted:x``: the format that x suggests when it is viewed as an image of one row. ``swept``: column-major, as
+  ``nonzero`` returns it.
 - ``real:x``: as ``promoted``, but row-major if x is complex. ``modulus:x``: as ``like`` if x is complex, else as
   ``promoted``.
-- ``infinite:x``, ``finite:x``: as abs(x) == inf and as (x == x) * (abs(x) != inf), if x is not integer;
-  ``imaginary:x``: as the imaginary part of x compared with 0, if x is complex; otherwise all three as ``like``.
+- ``infinite:x``, ``finite:x``: the layouts of abs(x) == inf and of (x == x) * (abs(x) != inf), if x is not integer.
+  ``imaginary:x``: the layout of the imaginary part of x compared with 0, if x is complex. In other cases, all three are
+  as ``like``.
 - ``grown:x,..``: row-major if the result has x's shape, else the iterator's order for the named tensors.
-- ``each``: for a list, as ``promoted`` for the tensors at that index; ``quotients``: as ``floated``; ``+0`` as above.
-- ``cut:x``: as the iterator lays out slices of x along one dimension. ``padded:x``: the format that x suggests, but
-  as ``empty_like`` of the cropped x if constant padding adds nothing, and row-major for circular padding.
-- ``vectors``: row-major if the result is 1-d, as every result seen from torch was, or has no elements.
+- ``each``: for a list, as ``promoted`` for the tensors at the result's index; ``quotients``: as ``floated`` for them;
+  ``+0`` as above.
+- ``cut:x``: the iterator's order for slices of x along one dimension. ``padded:x``: the format that x suggests, but
+  row-major for circular padding, and the layout of ``empty_like`` of the cropped x for constant padding that adds
+  nothing.
+- ``vectors``: row-major if the result is 1-d (as every such result seen from torch) or has no elements.
 - ``own``: the kernel's own strides.
 """
 
@@ -47,7 +53,8 @@ from torchnp.layout.stride_rules import Layout, Shape, Strides
 ndarray = np.ndarray
 DATA = Path(__file__).parent.parent / "data" / "layouts.tsv"
 Given = Callable[[int], Any]  # an argument's value, by its position in the schema
-Rule = Callable[[Shape, Given, int], Strides]  # takes the result's shape, the arguments, and the result's list index
+# Takes the result's shape, the arguments, and the result's index in a list.
+Rule = Callable[[Shape, Given, int], Strides]
 NUMBER: Layout = ((), ())
 
 contiguous = functools.lru_cache(maxsize=8192)(stride_rules.contiguous)
@@ -58,7 +65,7 @@ suggested = functools.lru_cache(maxsize=8192)(stride_rules.suggested)
 
 @functools.cache
 def rules() -> dict[str, tuple[str, ...]]:
-    """The rule of each result, by the row's full name."""
+    """Return the rules of each result, by the row's full name."""
     found = {}
     for line in DATA.read_text(encoding="utf-8").splitlines()[1:]:
         rule, _, names = line.partition("\t")
@@ -205,12 +212,12 @@ def _grown(arguments: Sequence[int]) -> Rule:
 
 
 def _fits(sizes: Shape, shape: Shape) -> bool:
-    """Whether an operand broadcasts to the result; if not, torch did not build an iterator with it."""
+    """Return whether an operand broadcasts to the result; if not, torch did not build an iterator with it."""
     return len(sizes) <= len(shape) and all(n in (1, m) for n, m in zip(sizes[::-1], shape[::-1]))
 
 
 def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
-    """The operands' layouts as the iterator sees them: dense, if it converted them."""
+    """Return the operands' layouts as the iterator sees them; an operand that it converted is dense."""
     found = [stride_rules.layout_of(x) if isinstance(x, ndarray) else NUMBER for x in operands]
     if kind == "iterator":
         return found
@@ -222,7 +229,7 @@ def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
 
 
 def _computed(kind: str, operands: Sequence[Any]) -> np.dtype | None:
-    """The dtype that operands are converted to in or before the iterator; None if torch does not promote them."""
+    """Return the dtype to which operands are converted in or before the iterator; None if torch does not promote."""
     if kind == "doubled":
         return dt.complex128 if any(isinstance(x, ndarray) and dt.is_complex(x.dtype) for x in operands) else dt.float64
     common = None
@@ -231,13 +238,17 @@ def _computed(kind: str, operands: Sequence[Any]) -> np.dtype | None:
     return dt.get_default_dtype() if kind == "floated" and not (common and dt.is_inexact(common)) else common
 
 
-# A number beside lists is an operand, or an option that takes part in promotion; in others, like lerp, it is neither.
+# A number next to lists is an operand of some foreach ops, and takes part only in dtype promotion in others. In the
+# rest, such as lerp, it is neither.
 _WITH_OPERAND = ("add", "sub", "mul", "div")
 _WITH_OPTION = ("clamp_max", "clamp_min", "maximum", "minimum", "pow")
 
 
 def _each(kind: str, arguments: Sequence[int], number: bool, option: int | None = None) -> Rule:
-    """``option`` is the position of a number that is no operand, but takes part in dtype promotion."""
+    """Return the rule for tensors of a list.
+
+    ``option`` is the position of a number that is no operand but takes part in promotion.
+    """
 
     def rule(shape: Shape, given: Given, place: int) -> Strides:
         at = lambda x: x[place] if isinstance(x, (list, tuple)) else x
@@ -295,7 +306,8 @@ def _asking(argument: int, kind: str) -> Rule:
         if not (dt.is_complex(x.dtype) if kind == "imaginary" else dt.is_inexact(x.dtype)):
             return like(shape, given, place)
         steps = stride_rules.layout_of(x)[1]
-        own = shape, tuple(2 * s for s in steps) if dt.is_complex(x.dtype) else steps  # a view of one complex part
+        # A view of the real or imaginary part.
+        own = shape, tuple(2 * s for s in steps) if dt.is_complex(x.dtype) else steps
         if kind == "imaginary":
             return iterated((own, NUMBER))
         same = shape, iterated((own,))
@@ -317,7 +329,7 @@ def _indexed(argument: int) -> Rule:
                 if index.dtype != dt.int64:
                     narrow.add(len(found))
                 found.append(stride_rules.layout_of(index))
-        if narrow:  # torch converts narrower indices after expanding them
+        if narrow:  # torch converts narrower indices after it has expanded them
             whole = np.broadcast_shapes(*(own[0] for own in found if own is not None))
             for i in narrow:
                 found[i] = whole, preserved(whole, stride_rules.expanded(found[i] or NUMBER, whole))
@@ -344,7 +356,7 @@ _OF_ONE = {
 
 
 def parse(text: str, schema: Schema) -> Rule | None:
-    """The rule for a name; None for ``own``."""
+    """Return the rule for a name; None for ``own``."""
     if text == "own":
         return None
     declared = [a.name for a in schema.args]
@@ -389,8 +401,9 @@ def _tensors(schema: Schema) -> list[int]:
 
 
 def rules_of(schema: Schema) -> list[Rule | None]:
-    """One rule per result of a row, None to keep the kernel's strides; empty if no result has a rule."""
+    """Return one rule per result of a row, None to keep the kernel's strides; an empty list if no result has a rule."""
     parsed = [parse(text, schema) for text in rules().get(schema.name, ())]
     if all(rule is None for rule in parsed):
         return []
-    return parsed + [_row_major] * (len(schema.returns) - len(parsed))  # these were 0-d in all of torch's results
+    # torch returned these results only as 0-d tensors.
+    return parsed + [_row_major] * (len(schema.returns) - len(parsed))

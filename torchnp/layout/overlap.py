@@ -1,4 +1,4 @@
-"""Memory overlap as torch sees it: which arrays overlap themselves or each other, and torch's error messages.
+"""Memory overlap by torch's definition: which arrays overlap themselves or each other, and torch's error messages.
 
 torch considers only strides (ATen/MemoryOverlap.cpp): a target overlaps itself if a dimension is expanded, and two
 tensors are compared only if both are dense.
@@ -33,7 +33,7 @@ def offer_target(target: ndarray, arguments: Iterable[Any]) -> None:
 
 
 def tensors_of(value: Any) -> list[ndarray]:
-    """The arrays of an argument: the argument itself, or the items of a list."""
+    """Return the arrays of an argument: the argument itself, or the items of a list."""
     if isinstance(value, ndarray):
         return [value]
     return [x for x in value if isinstance(x, ndarray)] if isinstance(value, (list, tuple)) else []
@@ -43,17 +43,17 @@ def tensors_of(value: Any) -> list[ndarray]:
 
 
 def address(x: ndarray) -> int:
-    """The address of an array's first element."""
+    """Return the address of an array's first element."""
     return x.__array_interface__["data"][0]
 
 
 def overlaps_itself(x: ndarray) -> bool:
-    """Whether a dimension is expanded, so that several elements share a location."""
+    """Return whether a dimension is expanded, so that several elements share a location."""
     return 0 in x.strides and any(s == 0 and n > 1 for n, s in zip(x.shape, x.strides, strict=True)) and x.size > 0
 
 
 def is_dense(x: ndarray) -> bool:
-    """Whether the elements fill one block of memory without gaps or overlap, in any order of dimensions."""
+    """Return whether the elements fill one block of memory without gaps or overlap, in any order of dimensions."""
     if x.flags.forc:
         return True
     expected = x.itemsize
@@ -65,7 +65,7 @@ def is_dense(x: ndarray) -> bool:
 
 
 def overlap(a: ndarray, b: ndarray) -> str:
-    """How two arrays share memory: ``"full"``, ``"partial"``, ``"no"``, or ``""`` if torch does not check."""
+    """Return how two arrays share memory: ``"full"``, ``"partial"``, ``"no"``, or ``""`` if torch does not check."""
     if a is b:
         return "full"
     if a.size == 0 or b.size == 0:
@@ -79,13 +79,13 @@ def overlap(a: ndarray, b: ndarray) -> str:
 
 
 def is_same(a: ndarray, b: Any) -> bool:
-    """Whether two arrays are the same view of the same memory."""
+    """Return whether two arrays are the same view of the same memory."""
     place = lambda x: (x.__array_interface__["data"][0], x.dtype, x.shape, x.strides)
     return isinstance(b, ndarray) and place(a) == place(b)
 
 
 def share_memory(arrays: list[ndarray]) -> bool:
-    """Whether any two of the arrays may overlap; the same array twice does."""
+    """Return whether any two of the arrays may overlap; an array that is listed twice overlaps itself."""
     if all(x.base is None for x in arrays):
         return len({id(x) for x in arrays}) < len(arrays)
     bounds = sorted(byte_bounds(x) for x in arrays if x.size)
@@ -107,9 +107,9 @@ def check_apart(target: ndarray, x: ndarray) -> bool:
     Returns
     -------
     bool
-        Whether the two may share memory that torch does not check, because one of them is not dense.
+        Whether the two may share memory without torch's check finding it, because one of them is not dense.
     """
-    # Arrays that own their memory share none: this first test makes the check cheap.
+    # Arrays that own their memory share none. This first test makes the check cheap.
     if x is target or (x.base is None and target.base is None):
         return False
     found = overlap(target, x)
@@ -118,11 +118,11 @@ def check_apart(target: ndarray, x: ndarray) -> bool:
     return not found and has_common_element(target, x) and not is_same(target, x)
 
 
-_MOST_WORK = 1000  # limit on NumPy's search for a common element
+_MOST_WORK = 1000  # limit on the work of NumPy's search for a common element
 
 
 def has_common_element(a: ndarray, b: ndarray) -> bool:
-    """Whether two arrays have a byte in common; True if the search takes too long."""
+    """Return whether two arrays have a byte in common; True if the search takes too long."""
     try:
         return np.may_share_memory(a, b) and np.shares_memory(a, b, _MOST_WORK)  # type: ignore[arg-type]  # any number
     except np.exceptions.TooHardError:
@@ -130,7 +130,7 @@ def has_common_element(a: ndarray, b: ndarray) -> bool:
 
 
 def check_written_at(target: ndarray, operands: Iterable[Any]) -> None:
-    """Refuse a target that shares any memory with the other tensors of an op that writes at indices."""
+    """Refuse a target that shares memory with another tensor of an op that writes at indices."""
     for x in operands:
         for t in tensors_of(x):
             if overlap(target, t) in ("full", "partial"):
@@ -138,18 +138,18 @@ def check_written_at(target: ndarray, operands: Iterable[Any]) -> None:
 
 
 def check_resized(out: ndarray, size: int, inputs: list[ndarray]) -> None:
-    """Refuse an ``out=`` that would overlap an input in its storage once resized to ``size`` elements."""
+    """Refuse an ``out=`` that would overlap an input of the same storage once it is resized to ``size`` elements."""
     start, owner = out.__array_interface__["data"][0], _owner(out)
     for x in inputs:
         first = x.__array_interface__["data"][0]
-        # Without a common owner, memory beyond the out belongs to other arrays only by chance.
+        # Without a common owner, it is only by chance that the memory after ``out`` belongs to an input.
         nbytes = size * out.itemsize if _owner(x) is owner else out.nbytes
         if x.size and start < first + x.nbytes and first < start + nbytes:
             raise RuntimeError(OVERLAP)
 
 
 def _owner(x: Any) -> Any:
-    """The object that owns an array's memory."""
+    """Return the object that owns an array's memory."""
     while isinstance(x, ndarray) and x.base is not None:
         x = x.base
     return x

@@ -1,8 +1,8 @@
-"""torch's stride rules: the strides of a fresh result, from its shape and the operands' strides.
+"""torch's stride rules: the strides of a new result, from its shape and the operands' strides.
 
 Strides are in elements, as in torch, and a layout is a pair ``(shape, strides)``. torch's iterator orders dimensions by
-the operands' strides with an insertion sort. Its comparison may be undecided (a broadcast dimension has no order), so
-the first operand that decides wins, and ties keep row-major order.
+the operands' strides with an insertion sort. An operand does not decide the order of two dimensions if it is broadcast
+along one of them. The first operand that decides wins, and ties keep row-major order.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _FORMAT = {key: name for name, code in _FORMATS for key in (name, code, f"torch.
 
 
 def format_name(memory_format: Any) -> str:
-    """The name of a memory format given as a name, torch's number or torch's object."""
+    """Return the name of a memory format, given as its name, torch's number or torch's object."""
     return _FORMAT.get(memory_format) or _FORMAT[str(memory_format)]
 
 
 def layout_of(x: ndarray) -> Layout:
-    """Shape and strides in elements."""
+    """Return the shape, and the strides in elements."""
     size = x.itemsize
     return x.shape, tuple(s // size for s in x.strides)
 
 
 class _Written(local):
-    """The ``out=`` target that a source kernel computes for: torch visits elements in the target's memory order.
+    """The ``out=`` target of the running kernel, per thread: torch visits elements in the target's memory order.
 
-    It is thread-local, not a context variable: fast paths run in the quiet context, not in the caller's.
+    It is not a context variable, because fast paths run in the quiet context, not in the caller's.
     """
 
     target: Any = None
@@ -51,7 +51,7 @@ WRITTEN = _Written()
 
 
 def contiguous(shape: Sequence[int]) -> Strides:
-    """Row-major strides; a size of zero counts as one."""
+    """Return row-major strides; a size of zero counts as one."""
     strides, step = [], 1
     for n in reversed(shape):
         strides.append(step)
@@ -60,9 +60,9 @@ def contiguous(shape: Sequence[int]) -> Strides:
 
 
 def in_order(shape: Sequence[int], order: Sequence[int], empty: bool = False) -> Strides:
-    """Dense strides with the dimensions in the given memory order, outermost first.
+    """Return dense strides with the dimensions in the given memory order, outermost first.
 
-    ``empty`` counts as torch's iterator does: all strides outside a size of zero are zero.
+    With ``empty``, strides are computed as in torch's iterator: all strides outside a dimension of size zero are zero.
     """
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
@@ -72,13 +72,13 @@ def in_order(shape: Sequence[int], order: Sequence[int], empty: bool = False) ->
 
 
 def columns(shape: Sequence[int]) -> Strides:
-    """Dense strides with each matrix column-major, as LAPACK leaves it."""
+    """Return dense strides with each matrix column-major, as LAPACK returns it."""
     n = len(shape)
     return contiguous(shape) if n < 2 else in_order(shape, [*range(n - 2), n - 1, n - 2])
 
 
 def in_format(shape: Sequence[int], memory_format: str | None) -> Strides:
-    """The strides of a new tensor in a named format."""
+    """Return the strides of a new tensor in a named memory format."""
     if memory_format in ("channels_last", "channels_last_3d"):
         return in_order(shape, CHANNELS_LAST[len(shape)], empty=True)
     return contiguous(shape)
@@ -88,12 +88,12 @@ def in_format(shape: Sequence[int], memory_format: str | None) -> Strides:
 
 
 def is_contiguous(shape: Shape, strides: Strides) -> bool:
-    """Whether a tensor is dense in row-major order; empty tensors are."""
+    """Return whether a tensor is dense in row-major order; every empty tensor is."""
     return 0 in shape or all(n == 1 or a == b for n, a, b in zip(shape, strides, contiguous(shape)))
 
 
 def is_channels_last(shape: Shape, strides: Strides) -> bool:
-    """Whether an image (or volume) is dense with its channels innermost."""
+    """Return whether an image (or volume) is dense with its channels innermost."""
     order = CHANNELS_LAST.get(len(shape))
     return order is not None and all(
         n == 1 or a == b for n, a, b in zip(shape, strides, in_order(shape, order, empty=True))
@@ -101,7 +101,7 @@ def is_channels_last(shape: Shape, strides: Strides) -> bool:
 
 
 def is_dense(shape: Shape, strides: Strides) -> bool:
-    """Whether a tensor's elements fill one block of memory without gaps or overlap, in any order."""
+    """Return whether a tensor's elements fill one block of memory without gaps or overlap, in any order."""
     if 0 in shape:
         return True
     step = 1
@@ -113,7 +113,7 @@ def is_dense(shape: Shape, strides: Strides) -> bool:
 
 
 def looks_channels_last(shape: Shape, strides: Strides) -> bool:
-    """Whether torch treats strides as channels-last, dense or not; it treats ambiguous ones as row-major."""
+    """Return whether torch treats strides as channels-last, dense or not; it treats ambiguous strides as row-major."""
     order = CHANNELS_LAST.get(len(shape))
     if order is None or strides[1] == 0:
         return False
@@ -126,15 +126,16 @@ def looks_channels_last(shape: Shape, strides: Strides) -> bool:
 
 
 def suggested(shape: Shape, strides: Strides) -> str:
-    """torch's ``suggest_memory_format``."""
+    """Return the memory format that torch's ``suggest_memory_format`` returns."""
     if looks_channels_last(shape, strides):
         return "channels_last" if len(shape) == 4 else "channels_last_3d"
     return "contiguous_format"
 
 
 def suggested_beside(others: Sequence[Layout], shape: Shape, strides: Strides) -> str:
-    """The memory format of a dense tensor beside other dense ones: row-major if it is that too, whatever its
-    dimensions of one element suggest.
+    """Return the memory format of a dense tensor that is used together with other dense ones.
+
+    It is row-major if the tensor is also dense in that order, whatever its dimensions of size 1 suggest.
     """
     if others and all(is_contiguous(*x) or is_channels_last(*x) for x in ((shape, strides), *others)):
         if is_contiguous(shape, strides):
@@ -144,21 +145,21 @@ def suggested_beside(others: Sequence[Layout], shape: Shape, strides: Strides) -
 
 
 def joined(layouts: Sequence[Layout]) -> str:
-    """The memory format of ``cat``: the one that all tensors suggest, or row-major if they differ."""
+    """Return the memory format of ``cat``: the one that all tensors suggest, or row-major if they differ."""
     found = {suggested(*x) for x in layouts}
     return found.pop() if len(found) == 1 else "contiguous_format"
 
 
 def as_image(sizes: Shape, strides: Strides) -> Layout:
-    """The layout of a batch of rows as images of one row, as ``unsqueeze(2)`` makes it."""
+    """Return the layout of a batch of rows as images of one row, as ``unsqueeze(2)`` makes it."""
     return (*sizes[:2], 1, sizes[2]), (*strides[:2], sizes[2] * strides[2], strides[2])
 
 
 def stacked(layouts: Sequence[Layout], dim: int) -> Strides:
-    """The strides of ``stack``: ``cat`` along the new dimension, which is then split off."""
+    """Return the strides of ``stack``: ``cat`` along the dimension, which is then split."""
     sizes = layouts[0][0]
     split = (*sizes[:dim], len(layouts), *sizes[dim:])
-    if dim == len(sizes):  # a new last dimension is not split off: each tensor is unsqueezed
+    if dim == len(sizes):  # the last dimension is not split: torch unsqueezes each tensor
         return in_format(split, joined([((*shape, 1), (*strides, 1)) for shape, strides in layouts]))
     merged = (*sizes[:dim], sizes[dim] * len(layouts), *sizes[dim + 1 :])
     return viewed(merged, in_format(merged, joined(layouts)), split) or contiguous(split)
@@ -168,7 +169,7 @@ def stacked(layouts: Sequence[Layout], dim: int) -> Strides:
 
 
 def place(x: ndarray, strides: Strides) -> ndarray:
-    """Copy an array to strides given in elements; return it unchanged if it has them."""
+    """Copy an array to strides given in elements; return it unchanged if it already has them."""
     if layout_of(x)[1] == strides:
         return x
     out = empty(x.shape, x.dtype, strides)
@@ -177,7 +178,7 @@ def place(x: ndarray, strides: Strides) -> ndarray:
 
 
 def empty(shape: Sequence[int], dtype: np.dtype, strides: Strides) -> ndarray:
-    """A new array with strides given in elements; a row-major array owns its memory."""
+    """Return a new array with strides given in elements; a row-major array owns its memory."""
     if strides == contiguous(shape) and 0 not in shape:
         return np.empty(shape, dtype)
     size = dtype.itemsize
@@ -192,17 +193,17 @@ _NOTHING = np.empty(0, np.uint8)  # the base of empty arrays with requested stri
 
 
 def has_strides(x: ndarray) -> bool:
-    """Whether an empty array's strides are torch's; NumPy's own new empty arrays have strides of 0."""
+    """Return whether an empty array's strides are torch's; NumPy's own new empty arrays have strides of 0."""
     return any(x.strides) or x.base is _NOTHING
 
 
 def dense(x: ndarray) -> ndarray:
-    """The array with row-major strides, also if it is empty; copied only if needed."""
+    """Return the array with row-major strides, even if it is empty; copy it only if needed."""
     return place(x, contiguous(x.shape))
 
 
 def cloned(x: ndarray) -> ndarray:
-    """A dense copy, laid out as by ``clone``, also if empty: with the array's own strides if it is dense."""
+    """Return a dense copy laid out as by ``clone``: with the array's own strides if it is dense or empty."""
     out = empty(x.shape, x.dtype, preserved(*layout_of(x)))
     out[...] = x
     return out
@@ -227,14 +228,14 @@ def _insertion_sort(ndim: int, should_swap: Callable[[int, int], int]) -> list[i
 
 
 def order_of(shape: Shape, operands: Sequence[Strides]) -> list[int]:
-    """The dimensions from the outermost in memory to the innermost, by the first operand that decides.
+    """Return the dimensions from the outermost in memory to the innermost, by the first operand that decides.
 
     Parameters
     ----------
     shape : tuple of int
         The common shape.
     operands : sequence of tuple of int
-        The strides of each operand, expanded to that shape: zero where it is broadcast.
+        The strides of each operand, expanded to ``shape``: zero where the operand is broadcast.
     """
 
     def should_swap(a: int, b: int) -> int:
@@ -252,14 +253,14 @@ def order_of(shape: Shape, operands: Sequence[Strides]) -> list[int]:
 
 
 def preserved(shape: Shape, strides: Strides) -> Strides:
-    """The strides of ``empty_like``: the tensor's own if it is dense, else dense ones in the same order."""
+    """Return the strides of ``empty_like``: the tensor's own if it is dense, else dense ones in the same order."""
     if is_dense(shape, strides):
         return strides
     return in_order(shape, order_of(shape, [strides]))
 
 
 def expanded(layout: Layout, shape: Shape) -> Strides:
-    """An operand's strides in a larger common shape."""
+    """Return an operand's strides in a larger common shape."""
     sizes, strides = layout
     lead = len(shape) - len(sizes)
     own = (0 if n == 1 and m != 1 else s for n, m, s in zip(sizes, shape[lead:], strides))
@@ -267,7 +268,7 @@ def expanded(layout: Layout, shape: Shape) -> Strides:
 
 
 def iterated(operands: Sequence[Layout]) -> Strides:
-    """The strides that torch's iterator gives the result of an elementwise op."""
+    """Return the strides that torch's iterator gives the result of an elementwise op."""
     shape = operands[0][0]
     if all(sizes == shape for sizes, _ in operands):
         if all(is_contiguous(*x) for x in operands):
@@ -308,15 +309,16 @@ def vector_run(operands: Sequence[np.ndarray], shape: Shape, order: Sequence[int
 
 
 def viewed(shape: Shape, strides: Strides, size: Sequence[int]) -> Strides | None:
-    """The strides of a view with another shape, or None if no view is possible.
+    """Return the strides of a view with another shape, or None if no view is possible.
 
-    Dimensions of one element and empty tensors get torch's strides too: ATen/TensorUtils.cpp, ``computeStride_impl``.
+    The strides are torch's even for dimensions of one element and for empty tensors (``computeStride_impl`` in
+    ATen/TensorUtils.cpp).
     """
     if 0 in shape:
         return strides if tuple(size) == shape else contiguous(size)
     found = [0] * len(size)
     place, base = len(size) - 1, strides[-1] if shape else 1
-    held = taken = 1  # elements of a run of dimensions without gaps, in the old and the new shape
+    held = taken = 1  # elements in a run of dimensions without gaps, counted in the old and in the new shape
     for d in reversed(range(len(shape))):
         held *= shape[d]
         if d == 0 or (shape[d - 1] != 1 and strides[d - 1] != held * base):
@@ -337,14 +339,14 @@ def viewed(shape: Shape, strides: Strides, size: Sequence[int]) -> Strides | Non
 
 
 def indexed(source: Layout, indices: Sequence[Layout | None]) -> Strides:
-    """The strides of a tensor indexed by integer tensors, one or None for each of its first dimensions."""
+    """Return the strides of a tensor indexed by integer tensors: one index or None per leading dimension."""
     sizes, steps = source
     at = [i for i, x in enumerate(indices) if x is not None]
     given = [x for x in indices if x is not None]
     if not at:  # torch accepts this only for an empty tensor
         return contiguous(sizes)
     lead = at[0]
-    if at != list(range(lead, lead + len(at))):  # torch moves them to the front
+    if at != list(range(lead, lead + len(at))):  # torch moves the indexed dimensions to the front
         order = [*at, *(d for d in range(len(sizes)) if d not in at)]
         sizes, steps, lead = tuple(sizes[d] for d in order), tuple(steps[d] for d in order), 0
     shape = np.broadcast_shapes(*(x[0] for x in given))
@@ -355,7 +357,7 @@ def indexed(source: Layout, indices: Sequence[Layout | None]) -> Strides:
 
 
 def _between(strides: Strides, shape: Shape, before: int, after: int) -> Layout:
-    """An index's layout, padded with dimensions of one element on both sides."""
+    """Return an index's layout, padded with dimensions of one element on both sides."""
     first, last = (shape[0] * strides[0], strides[-1]) if shape else (1, 1)
     return (1,) * before + shape + (1,) * after, (first,) * before + strides + (last,) * after
 
@@ -364,7 +366,7 @@ def _between(strides: Strides, shape: Shape, before: int, after: int) -> Layout:
 
 
 def transformed(layout: Layout, sizes: Shape, dims: Sequence[int], whole: bool) -> Strides:
-    """The strides of a Fourier transform's result: transformed dimensions innermost, the others in the input's order.
+    """Return the strides of a Fourier transform's result: transformed dimensions innermost, the others in input order.
 
     Parameters
     ----------
@@ -373,12 +375,13 @@ def transformed(layout: Layout, sizes: Shape, dims: Sequence[int], whole: bool) 
     sizes : tuple of int
         The result's shape.
     dims : sequence of int
-        The transformed dimensions; the last one stays last unless ``whole``: all frequencies of a complex input.
+        The transformed dimensions. The last one stays last unless ``whole``, that is, all frequencies of a complex
+        input are returned.
     """
     strides = layout[1]
     far = lambda d: -strides[d]
     moved = sorted(dims, key=far) if whole else [*sorted(dims[:-1], key=far), dims[-1]]
-    # Ties are ordered as by a partition that swaps from both ends.
+    # Ties are ordered as by a partition that swaps elements from both ends.
     batch = list(range(len(sizes)))
     first, last = 0, len(batch)
     while True:

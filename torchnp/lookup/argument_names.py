@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Many names exist in only one library; a name without operators is no argument of any torch operator.
+# Many of these names exist in only one library. A name without operators is not an argument of any torch operator.
 ARGUMENTS = {
     "ddof": "var std cov",
     "correction": "var std cov",

@@ -1,14 +1,15 @@
-"""The Python array API standard's functions, and which of them an operator has as its counterpart.
+"""The functions of the Python array API standard, and which of them is an operator's counterpart.
 
-An operator's counterpart in the standard follows from its counterpart in NumPy (``like=`` of its row). Most have the
-same name, `RENAMED` has the others, and `OF_OPS` has operators whose NumPy counterpart does not decide.
+An operator's counterpart in the standard follows from its counterpart in NumPy (``like=`` of its row). Most standard
+functions have the same name as in NumPy, and `RENAMED` lists the others. `OF_OPS` lists operators whose NumPy
+counterpart does not determine the standard function.
 """
 
 from __future__ import annotations
 
 VERSION = "2024.12"
 
-# The standard's functions; of linalg and fft only names that the main namespace lacks.
+# The standard's functions. Of linalg and fft, only the names that the main namespace lacks are listed.
 _NAMES = """
 abs acos acosh add all any arange argmax argmin argsort asarray asin asinh astype atan atan2 atanh bitwise_and bitwise_invert
 bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor broadcast_arrays broadcast_to can_cast ceil clip concat conj
@@ -27,7 +28,7 @@ fft.rfftfreq fft.rfftn
 """
 FUNCTIONS = frozenset(_NAMES.split())
 
-# NumPy functions with another name in the standard, or that are a special case of one of its functions.
+# NumPy functions that have another name in the standard, or are a special case of one of its functions.
 RENAMED = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "array": "asarray", "concatenate": "concat", "conjugate": "conj",
@@ -43,7 +44,7 @@ RENAMED = {
 OF_OPS = {
     "aten::_unique": "unique_inverse",
     "aten::_unique2": "unique_all",
-    "aten::dot": "matmul",  # vecdot takes the conjugate of the first
+    "aten::dot": "matmul",  # vecdot conjugates its first argument
     "aten::frobenius_norm": "linalg.vector_norm",
     "aten::mT": "matrix_transpose",
     "aten::nonzero": "nonzero",
@@ -55,19 +56,19 @@ OF_OPS = {
 
 
 def counterpart(op: str, numpy: str) -> str | None:
-    """The standard's function that a reader would take for the same as an operator (``"aten::amax"``), or None.
+    """Return the standard's function that is the counterpart of an operator (``"aten::amax"``), or None.
 
     Parameters
     ----------
     op : str
-        The operator; for a derived row, the one that it derives from.
+        The operator. For a derived row, the operator from which it derives.
     numpy : str
-        The public name of its counterpart in NumPy, ``""`` if it has none.
+        The public name of the operator's counterpart in NumPy; ``""`` if it has none.
 
     Returns
     -------
     str or None
-        A name within the standard's namespace, as in ``"max"`` or ``"linalg.svd"``.
+        A name within the standard's namespace: ``"max"``, ``"linalg.svd"``.
     """
     name = numpy.removeprefix("numpy.")
     found = OF_OPS.get(op) or RENAMED.get(name, name)
@@ -75,5 +76,5 @@ def counterpart(op: str, numpy: str) -> str | None:
 
 
 def address(name: str) -> str:
-    """The URL of a function's page in the standard."""
+    """Return the URL of a function's page in the standard."""
     return f"https://data-apis.org/array-api/{VERSION}/API_specification/generated/array_api.{name}.html"

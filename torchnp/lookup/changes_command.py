@@ -16,7 +16,7 @@ _KINDS = {"new": "New overloads", "gone": "Overloads that are gone", "schema": "
 
 
 def show_changes(args: argparse.Namespace) -> int:
-    """Print the changes between two versions, of all operators or of those that a pattern matches."""
+    """Print the changes between two versions, of all operators or of the ones that a pattern matches."""
     first, last, pattern = _asked(args.words)
     try:
         found, registry = changes(first, last, pattern), registry_changes(first, last, pattern)
@@ -35,7 +35,10 @@ def show_changes(args: argparse.Namespace) -> int:
 
 
 def _asked(words: list[str]) -> tuple[str, str, str]:
-    """The two versions and the pattern; without versions, the two newest; with one, from it to the newest."""
+    """Return the two versions and the pattern.
+
+    With one version, the other is the newest; with none, they are the two newest.
+    """
     versions = [w for w in words if w[:1].isdigit()]
     patterns = [w for w in words if w not in versions]
     if len(versions) > 2 or len(patterns) > 1:
@@ -46,7 +49,7 @@ def _asked(words: list[str]) -> tuple[str, str, str]:
 
 
 def as_dict(found: Iterable[Change], registry: Iterable[RegistryChange]) -> dict[str, Any]:
-    """What `show_changes` prints, for JSON."""
+    """Return what `show_changes` prints, for JSON."""
     return {"changes": [as_json(c) for c in found], "registry": [{"kind": c.kind, **asdict(c)} for c in registry]}
 
 
@@ -68,7 +71,7 @@ def _short(change: Change) -> str:
 
 
 def text_of(change: Change) -> str:
-    """A change in some lines, with its values."""
+    """Return a few lines of text about a change, with its values."""
     lines = [
         f"  {change.title}",
         f"    {change.code}",

@@ -1,7 +1,7 @@
-"""Equivalent calls in NumPy and torch: for torch operators, and for NumPy functions that torch has no name for.
+"""Equivalent calls in NumPy and torch: for torch operators, and for NumPy functions that torch does not have.
 
-They are in ``torchnp/data/equivalents.toml`` and ``numpy_only.toml``. The tests run both calls on the arrays of
-`EXAMPLE` and compare the results; for random numbers they compare only shapes.
+The calls are listed in ``torchnp/data/equivalents.toml`` and ``numpy_only.toml``. The tests run both calls on the
+arrays of `EXAMPLE` and compare the results; for random numbers they compare only shapes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DATA = Path(__file__).parent.parent / "data"
 
 
 class Equivalent(NamedTuple):
-    """A call in NumPy, and the equivalent torch code."""
+    """A call in NumPy and the equivalent call in torch."""
 
     name: str
     numpy: str
@@ -22,7 +22,7 @@ class Equivalent(NamedTuple):
     say: str = ""
 
 
-# The arrays that the calls run on, for NumPy; torch's calls get the same as tensors.
+# The arrays on which NumPy's calls run; torch's calls get the same values as tensors.
 EXAMPLE = {
     "x": "np.array([[3.0, 1, 2, 7], [0, 5, 4, 6], [8, 11, 10, 9]])",
     "y": "np.array([[1.0, 2, 2, 4], [5, 3, 0, 1], [2, 2, 7, 6]])",

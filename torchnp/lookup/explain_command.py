@@ -1,4 +1,4 @@
-"""``torchnp ops`` and ``torchnp explain``."""
+"""The commands ``torchnp ops``, ``torchnp explain`` and ``torchnp differences``."""
 
 from __future__ import annotations
 
@@ -19,38 +19,42 @@ STATUSES = ("kernel", "derived", "composite", "excluded", "absent")
 
 
 class NotFound(Exception):
-    """Nothing has the name, or an option's value does not exist."""
+    """Raised when nothing has the name, or an option's value does not exist."""
 
 
 # ---------------------------------------------------------------- explain
 
 
 def explain(args: argparse.Namespace) -> int:
-    """Print what is known about a name; text, with colour and a pager on a terminal, or JSON."""
+    """Print what is known about a name, as JSON or as text; on a terminal, text has bold words and a pager."""
     name = " ".join(args.name)
     told = [render.told(meaning) for meaning in _meant(name)]
     if args.json:
         print(json.dumps(told if len(told) > 1 else told[0], indent=1, ensure_ascii=False))
     elif sys.stdout.isatty():
         marks = (_sgr(1), _sgr(2)) if "NO_COLOR" not in os.environ else ()
-        os.environ.setdefault("LESS", "FRX")  # no pager if the text fits, raw colours, and keep the text on exit
+        # No pager if the text fits on the screen, raw control characters, and keep the text on exit.
+        os.environ.setdefault("LESS", "FRX")
         pydoc.pager(BETWEEN.join(render.as_text(row, *marks) for row in told))
     else:
         print(BETWEEN.join(map(render.as_text, told)))
     return 0
 
 
-BETWEEN = f"\n\n{'-' * 72}\n\n"  # separates the answers to several names
+BETWEEN = f"\n\n{'-' * 72}\n\n"  # separates the answers about several names
 
 
 def _meant(name: str) -> list[Meaning]:
-    """The meanings of one name or several, if need be after dropping a question's filler words."""
+    """Return the meanings of one name or several.
+
+    If a name is unknown, try again without the filler words of a question.
+    """
     try:
         found, unknown = meanings_of(name)
         if unknown:
             shorter = asked(name)
             found, unknown = meanings_of(shorter) if shorter else ([], [name])
-    except ImportError as error:  # from a package with rows of the namespace
+    except ImportError as error:  # from a package that declares rows in the namespace
         raise NotFound(str(error)) from error
     if not unknown:
         return found

@@ -1,4 +1,4 @@
-"""Naming a piece of Python code by the names of `spellings` and `resolve`: ``a[idx, :]`` is ``x[index, :]``."""
+"""Names for pieces of Python code, as `spellings` and `resolve` use them: ``a[idx, :]`` is ``x[index, :]``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIBRARIES = {
     "tensor",
     "linalg",
 }
-# A variable's name tells what it holds: a mask, several positions, or one.
+# The name of an index variable suggests what it holds: a mask, several positions, or one position.
 MASK = re.compile(r"(?i)m|.*(mask|bool|valid|keep|cond|seen|where|is_?nan|selected).*|is_\w+")
 POSITIONS = re.compile(r"(?i)(ii|jj|ix|iy|.*(idx|idcs|index|indices|indexes|inds?|ids|perm|order|pos)\d*|[a-z]\w*s)")
 OPERATORS = {
@@ -42,9 +42,9 @@ TO_INTEGER = re.compile(r"int|long|short|u?int\d+|(np|numpy|torch)\.(u?int\d+|lo
 
 
 def name_of(code: str) -> str:
-    """The name of what a piece of code does; "" if it is not code, or a bare name, which needs no other."""
+    """Return the name of what a piece of code does; "" if it is not code, or is a bare name, which is its own name."""
     text = code.strip().rstrip(":")
-    if re.fullmatch(r"(?=.*[a-z]{3})[\w.]*\w(-\w+)+", text):  # lower-median, in-place
+    if re.fullmatch(r"(?=.*[a-z]{3})[\w.]*\w(-\w+)+", text):  # ids and topics such as lower-median and in-place
         return ""
     for form in (text, f"{text}: pass", f"{text} else None"):
         try:
@@ -56,7 +56,7 @@ def name_of(code: str) -> str:
 
 
 def argument_of(code: str) -> str:
-    """The argument in ``axis=0``, ``indexing='xy'``; "" if it is none."""
+    """Return the argument in ``axis=0`` or ``indexing='xy'``; "" if the code is not an argument."""
     found = re.fullmatch(
         r"([A-Za-z_]\w*) ?= ?(-?[\w.]+(?:[-+]\d+)?|'[^']*'|\"[^\"]*\"|\([\d, -]*\)|\[[\d, -]*\])", code.strip()
     )
@@ -91,7 +91,7 @@ def _statement(node: ast.stmt) -> str:
 
 
 def _mentions(target: ast.expr, value: ast.expr) -> bool:
-    """Whether the value reads the written variable under an index: such memory may overlap."""
+    """Return whether the value reads the written variable at an index: reading and writing may then overlap."""
     name = next((n.id for n in ast.walk(target) if isinstance(n, ast.Name)), "")
     parts = (n for n in ast.walk(value) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name))
     return any(isinstance(n.value, ast.Name) and n.value.id == name for n in parts)
@@ -111,7 +111,7 @@ def _operator(node: ast.BinOp | ast.UnaryOp) -> str:
 
 
 def _compare(node: ast.Compare) -> str:
-    if len(node.ops) > 1:  # 0 < x < 1 asks for the truth of 0 < x
+    if len(node.ops) > 1:  # 0 < x < 1 takes the truth value of 0 < x
         return "bool(x)"
     if isinstance(node.ops[0], ast.In | ast.NotIn):
         return "v in x"
@@ -119,7 +119,7 @@ def _compare(node: ast.Compare) -> str:
 
 
 def _dotted(node: ast.expr) -> str:
-    """A chain of names such as ``np.linalg.norm``; "" if it is none."""
+    """Return a chain of names such as ``np.linalg.norm``; "" if the node is none."""
     if isinstance(node, ast.Name):
         return node.id
     inner = _dotted(node.value) if isinstance(node, ast.Attribute) else ""
@@ -127,7 +127,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 def _is_public(node: ast.expr) -> bool:
-    """Whether it is a library's name: "np.var or np.std" asks about both."""
+    """Return whether the node is a public name of a library: "np.var or np.std" asks about both."""
     return isinstance(node, ast.Attribute) and _dotted(node).partition(".")[0] in LIBRARIES
 
 
@@ -187,7 +187,7 @@ def _is_letter(node: ast.expr) -> bool:
 
 
 def _part(node: ast.expr) -> str:
-    """The kind of an index part: number, letter, slice, step, reversed, new, dots, mask, positions or other."""
+    """Return the kind of a part of an index: number, letter, slice, step, reversed, new, dots, mask, positions, other."""
     if isinstance(node, ast.Slice):
         step = node.step
         if isinstance(step, ast.UnaryOp) and isinstance(step.op, ast.USub):
@@ -224,7 +224,7 @@ def _part_by_name(node: ast.expr) -> str:
 
 
 def _index(node: ast.expr) -> str:
-    """The name of a read at an index."""
+    """Return the name of reading at an index."""
     is_tuple = isinstance(node, ast.Tuple)
     if isinstance(node, ast.Call) and _dotted(node.func).endswith("ix_"):
         return "np.ix_"
@@ -253,13 +253,13 @@ def _at_positions(parts: list[str]) -> str:
         return "x[index]"
     if not others:
         return "x[rows, cols]"
-    if many > 1:  # with a slice between, NumPy moves the dimension to the front
+    if many > 1:  # with a slice between the indices, NumPy moves the indexed dimension to the front
         return "x[i, :, j]"
     return "x[index, :]" if parts[0] == "positions" else "x[:, index]"
 
 
 def _write(node: ast.expr) -> str:
-    """The name of a write at an index."""
+    """Return the name of writing at an index."""
     read = _index(node)
     if read in ("x[mask]", "x[mask, :]"):
         return "x[mask] = v"

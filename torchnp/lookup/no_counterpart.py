@@ -1,7 +1,7 @@
-"""Why operators have no counterpart in NumPy or SciPy, nor a short equivalent there.
+"""The reasons why operators have no counterpart in NumPy or SciPy, and no short equivalent there.
 
-A group is a reason and the operators that it covers, as globs of ``family/name`` (``rnn/*``, ``*/cudnn_*``). A row
-without ``like=`` needs a call in ``data/equivalents.toml`` or a line here.
+A group consists of a reason and the operators to which it applies, as globs of ``family/name`` (``rnn/*``,
+``*/cudnn_*``). A row without ``like=`` needs a call in ``data/equivalents.toml`` or a line here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ GROUPS = (
 
 
 def reason(op: str) -> str:
-    """Why an operator (``aten::lstm``) has no counterpart; "" if it has one, or if no group covers it."""
+    """Return why an operator (``aten::lstm``) has no counterpart; "" if it has one, or if no group covers it."""
     bodies = op_index.bodies(op)
     if not bodies or any(body.like for body in bodies):
         return ""

@@ -1,4 +1,7 @@
-"""Facts about the table's rows, read from files so that no kernel is imported; other libraries' rows ask the table."""
+"""Facts about the table's rows.
+
+They are read from files, so that no kernel is imported; only other libraries' rows ask the table.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ DATA = Path(__file__).parent.parent / "data"
 
 @dataclass(frozen=True)
 class Fact:
-    """A row of the table: a body's declaration, or the row and the rule that it is derived by."""
+    """A row of the table: the declaration of a body, or the row and the rule from which it derives."""
 
     name: str
     family: str = ""
@@ -39,7 +42,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Example:
-    """What torch and NumPy give where one operator differs."""
+    """An example of one difference for one operator: what torch and NumPy return."""
 
     torch: str
     torch_value: str
@@ -52,12 +55,12 @@ class Example:
 
 @functools.cache
 def schemas() -> dict[str, Schema]:
-    """Every known overload: those that torch registers, and those that `import_rows` has added."""
+    """Return every known overload: those that torch registers, and those that `import_rows` has added."""
     return dict(load())
 
 
 def import_rows(space: str) -> bool:
-    """Add the rows of another library, declared or from an installed package; return whether there are any.
+    """Add the rows of another library, declared or in an installed package; return whether there are any.
 
     Raises
     ------
@@ -79,7 +82,7 @@ def import_rows(space: str) -> bool:
 
 
 def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, Any]:
-    """An overload's entry in `ops`, built from the table itself; ``tried`` is what the harness counted."""
+    """Return an overload's entry in `ops`, built from the table itself; ``tried`` has the harness's counts of calls."""
     from torchnp.lookup.public_name import public_name
 
     table = _table_with(name)
@@ -103,7 +106,7 @@ def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, An
 
 
 def _table_with(name: str) -> Any:
-    """The table, or of overloads that its version of torch lacks the newest that has them."""
+    """Return the table; for an overload that its version of torch lacks, that of the newest version that has it."""
     from torchnp import table, table_for
 
     if name in table.schemas:
@@ -112,14 +115,14 @@ def _table_with(name: str) -> Any:
 
 
 def _source(table: Any, row: Kernel) -> Kernel:
-    """The row that is implemented: this one, or the one that it derives from."""
+    """Return the row that has the body: this one, or the one from which it derives."""
     return _source(table, table[row.derived_from]) if row.derived_from else row
 
 
 def libraries_like(pattern: str, shipped: bool = True) -> list[str]:
-    """The other namespaces with rows, declared or offered by packages, whose names match a pattern.
+    """Return the other libraries' namespaces with rows, declared or in packages, whose names match a pattern.
 
-    ``shipped`` is whether to include those whose rows torchnp itself ships.
+    ``shipped`` says whether to include namespaces whose rows torchnp itself contains.
     """
     from torchnp.core import libraries
 
@@ -129,13 +132,13 @@ def libraries_like(pattern: str, shipped: bool = True) -> list[str]:
 
 
 def is_own(name: str) -> bool:
-    """Whether an op or an overload is torch's own (aten or prims), whose rows are in this package."""
+    """Return whether an op or overload is torch's own (aten or prims), so that its rows belong to this package."""
     return name.startswith(("aten::", "prims::"))
 
 
 @functools.cache
 def ops() -> dict[str, dict[str, Any]]:
-    """Every overload of the version that the table describes, by name, in the form of ``ops.json`` and `json_export`.
+    """Return every overload of the target version of torch, by name, in the form of ``ops.json``.
 
     The file has the overloads of all versions, each with its newest schema.
     """
@@ -145,7 +148,7 @@ def ops() -> dict[str, dict[str, Any]]:
 
 @functools.cache
 def rows() -> dict[str, Fact]:
-    """Every row of the table, by name."""
+    """Return every row of the table, by name."""
     return {name: _fact(row) for name, row in ops().items() if row["family"]}
 
 
@@ -157,7 +160,7 @@ def _fact(row: dict[str, Any]) -> Fact:
 
 @functools.cache
 def examples() -> dict[tuple[str, str], Example]:
-    """The examples by operator (``"aten::var"``) and difference."""
+    """Return the examples by operator (``"aten::var"``) and difference."""
     found = {}
     for line in _lines("examples.tsv"):
         op, i, *cells = line.split("\t")
@@ -166,20 +169,23 @@ def examples() -> dict[tuple[str, str], Example]:
 
 
 def tried(names: Iterable[str]) -> dict[str, int]:
-    """How many calls tried NumPy's counterpart unchanged, over the proved overloads, and how many were right."""
+    """Return how many calls tried NumPy's counterpart unchanged, and how many of them were right.
+
+    Overloads that were not tried do not count.
+    """
     found = [ops()[name]["tried"] for name in names if ops()[name]["tried"]]
     return {key: sum(share[key] for share in found) for key in ("calls", "right")} if found else {}
 
 
 @functools.cache
 def callers() -> dict[str, str]:
-    """How Python code calls an op: ``{"aten::var": "torch.var"}``, ``F.relu6``, ``Tensor.view``."""
+    """Return how Python code calls each op: ``{"aten::var": "torch.var"}``, ``F.relu6``, ``Tensor.view``."""
     return dict(line.split("\t") for line in _lines("callers.tsv"))
 
 
 @functools.cache
 def torch_names() -> frozenset[str]:
-    """Every public name of torch's main modules and of Tensor: ``torch.var``, ``Tensor.add_``, ``F.relu``."""
+    """Return every public name of torch's main modules and of Tensor: ``torch.var``, ``Tensor.add_``, ``F.relu``."""
     spaces = (line.split("\t") for line in _lines("torch_names.txt"))
     return frozenset(f"{space}.{name}" for space, names in spaces for name in names.split())
 
@@ -190,7 +196,7 @@ def _lines(name: str) -> list[str]:
 
 @functools.cache
 def overloads() -> dict[str, list[str]]:
-    """The overloads of every registered op, first the one that the bare name means."""
+    """Return the overloads of every registered op; the first one is the one that the bare name means."""
     found: dict[str, list[str]] = {}
     for name in schemas():
         found.setdefault(name.partition(".")[0], []).append(name)
@@ -198,7 +204,7 @@ def overloads() -> dict[str, list[str]]:
 
 
 def _place(names: list[str], name: str) -> tuple:
-    """Sort key: core overloads before others, then those along dimensions before full ones; ``out=`` last."""
+    """Return a sort key: core overloads first, then reductions along dimensions before full ones; ``out=`` last."""
     schema = schemas()[name]
     arguments = {a.name for a in schema.args}
     return (
@@ -212,7 +218,7 @@ def _place(names: list[str], name: str) -> tuple:
 
 
 def body_of(name: str) -> Fact | None:
-    """The declaration behind an overload, its own or that of the row it derives from; None if not provided."""
+    """Return the declaration of an overload's body, its own or that of its source row; None if it is not provided."""
     fact = rows().get(name)
     while fact is not None and fact.source:
         fact = rows().get(fact.source)
@@ -220,24 +226,24 @@ def body_of(name: str) -> Fact | None:
 
 
 def status(name: str) -> str:
-    """The `torchnp.table.status` of a registered overload."""
+    """Return the status of a registered overload, as `torchnp.table.status` does."""
     return ops()[name]["status"]
 
 
 def why_excluded(name: str) -> str | None:
-    """The reason why an overload is not provided, or None if it is."""
+    """Return why an overload is not provided; None if it is provided."""
     return ops()[name]["reason"] or None
 
 
 def bodies(op: str) -> list[Fact]:
-    """The declarations behind an op's overloads, in the order of the overloads."""
+    """Return the declarations of the bodies of an op's overloads, in the order of the overloads."""
     found = {id(f): f for n in overloads().get(op, ()) if (f := body_of(n)) is not None}
     return list(found.values())
 
 
 @functools.cache
 def ops_like() -> dict[str, list[str]]:
-    """The ops by their counterpart in NumPy or SciPy: ``{"numpy.var": ["aten::var"]}``."""
+    """Return the ops by their counterpart in NumPy or SciPy: ``{"numpy.var": ["aten::var"]}``."""
     found: dict[str, dict[str, None]] = {}
     for fact in rows().values():
         if fact.like and is_own(fact.name):
@@ -248,10 +254,10 @@ def ops_like() -> dict[str, list[str]]:
 def _nearness(like: str, op: str) -> tuple:
     space, _, base = op.partition("::")
     module, _, mine = like.rpartition(".")
-    own = f"{module.removeprefix('numpy.')}_{mine}"  # linalg_norm before norm
+    own = f"{module.removeprefix('numpy.')}_{mine}"  # puts linalg_norm before norm
     return (space == "prims", base.startswith("_"), base != own, base != mine, not is_core(op), "backward" in base)
 
 
 def is_core(op: str) -> bool:
-    """Whether torch tags one of an op's overloads as core."""
+    """Return whether torch tags one of an op's overloads as core."""
     return any("core" in schemas()[n].tags for n in overloads().get(op, ()))

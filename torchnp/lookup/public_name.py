@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-_ERF = "torchnp.kernels.numerics.erf"  # SciPy's functions, looked up at the call
+_ERF = "torchnp.kernels.numerics.erf"  # the module that wraps SciPy's functions, which it looks up at the call
 
 
 def public_name(like: Any) -> str:
-    """The public name of a counterpart, ``numpy.ndarray.item`` or ``numpy.maximum.accumulate``; "" if it has none."""
+    """Return a counterpart's public name: ``numpy.ndarray.item``, ``numpy.maximum.accumulate``; "" if it has none."""
     if like is None or isinstance(like, str):
         return like or ""
     name = getattr(like, "__name__", "")

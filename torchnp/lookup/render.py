@@ -1,4 +1,4 @@
-"""The answer of ``torchnp explain``: gathered as plain data, and rendered as text."""
+"""The answer of ``torchnp explain``: collected as plain data, and formatted as text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from torchnp.lookup.op_index import Fact
 from torchnp.lookup.resolve import Meaning, is_called
 from torchnp.version_changes import all_changes, as_json
 
-SHOWN = 6  # how many operators beside the first to name
-RUN = ("torch", "python")  # kinds of names for which all operators that they run are listed, public or not
+SHOWN = 6  # number of operators to list after the first one
+RUN = ("torch", "python")  # for names of these kinds, all operators that they run are listed, public or not
 
 
 def told(meaning: Meaning) -> dict[str, Any]:
-    """Everything that is known about a name, in the form of the JSON output."""
+    """Return everything that is known about a name, in the form of the JSON output."""
     ops = [op for op in meaning.ops if op.startswith("aten::")] or list(meaning.ops)
     if meaning.kind == "difference":
         ops.sort(key=lambda op: not is_called(op.partition(".")[0]))
@@ -52,7 +52,7 @@ def _body(op: str) -> Fact | None:
 
 
 def _bodies(op: str) -> list[Fact]:
-    """The declarations behind an op or an overload."""
+    """Return the declarations of the bodies of an op or an overload."""
     if op in op_index.overloads():
         return op_index.bodies(op)
     body = op_index.body_of(op)
@@ -69,7 +69,7 @@ def _counterparts(ops: Iterable[str]) -> list[str]:
 
 
 def _standard(op: str) -> list[str]:
-    """The array API counterparts of an op's or an overload's rows."""
+    """Return the array API counterparts of the rows of an op or an overload."""
     return list(dict.fromkeys(name for n in _overloads(op) if (name := op_index.ops()[n]["array_api"])))
 
 
@@ -77,7 +77,7 @@ def _differences(meaning: Meaning, ops: list[str]) -> list[dict[str, Any]]:
     if meaning.kind == "difference":
         return [_difference(CATALOGUE[meaning.name], CATALOGUE[meaning.name], None)]
     found: dict[str, dict[str, Any]] = {}
-    # A NumPy function means only its first operator, unless `spellings.NUMPY` lists several.
+    # A NumPy function means only the first of its operators, unless `spellings.NUMPY` lists several.
     alone = meaning.kind == "numpy" and meaning.name not in spellings.NUMPY
     for op in ops[:1] if alone else ops:
         for body in _bodies(op):
@@ -90,15 +90,16 @@ def _differences(meaning: Meaning, ops: list[str]) -> list[dict[str, Any]]:
         about = lambda pattern: [row for row in rows if any(re.search(pattern, str(v)) for v in row.values())]
         said = about(f"{word}=") or about(rf"{word}\b")
         rows = said or ([] if meaning.calls else [row for row in rows if row["torch"]][:3])
-    # First differences whose catalogue example uses this very operator, except about out=; then others with an example.
+    # Differences come first whose catalogue example uses this very operator (unless it is about out=), then others with
+    # an example.
     own = lambda row: row["torch"] == CATALOGUE[row["id"]].torch and "out=" not in row["torch"]
-    # For an in-place operator, differences about writing in place come before all.
+    # For an in-place operator, differences about writing in place come first of all.
     writes = lambda row: ops[0].endswith("_") and bool(re.search(r"[a-z]_\(", CATALOGUE[row["id"]].torch))
     return sorted(rows, key=lambda row: (not writes(row), not own(row), not row["torch"]))
 
 
 def _changes(op: str) -> list[dict[str, Any]]:
-    """What changed in an operator between versions of torch; what changed in all of them is left out."""
+    """Return what changed in an operator between versions of torch; changes of all operators are left out."""
     found = [c for c in all_changes() if "*" not in c.ops and any(map(c.touches, _overloads(op)))]
     return [as_json(c) for c in found]
 
@@ -131,7 +132,7 @@ def _overload(name: str) -> dict[str, Any]:
 
 
 def as_text(told: dict[str, Any], bold: Callable[[str], str] = str, faint: Callable[[str], str] = str) -> str:
-    """The gathered data as text, advice first; ``bold`` and ``faint`` style words for a terminal."""
+    """Return the collected data as text, with advice first; ``bold`` and ``faint`` style words for a terminal."""
     parts = [_head(told, bold), _calls(told, bold), _shown(told, bold, faint), _changed(told, bold)]
     return "\n\n".join(filter(None, [*parts, _schemas(told, bold, faint), _also(told)]))
 
@@ -171,7 +172,7 @@ def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
 
 
 def _spoken(op: str) -> str:
-    """The name by which Python code calls an op, or else the op's own."""
+    """Return the name by which Python code calls an op, or else the op's own name."""
     return op_index.callers().get(op) or (
         "F.interpolate" if op.partition("::")[2] in spellings.TORCH["F.interpolate"].split() else op
     )

@@ -1,4 +1,4 @@
-"""Resolving a name: of torch, of NumPy, a Python operator, an argument, a difference."""
+"""Find the meaning of a name: of torch or NumPy, of a Python operator, of an argument or of a difference."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from torchnp.lookup.synonyms import TOPICS
 
 @dataclass(frozen=True)
 class Meaning:
-    """What was found under a name.
+    """What a name means.
 
     Attributes
     ----------
     name : str
-        The name in the spelling of this package: ``torch.var``, ``F.relu``, ``Tensor.T``, ``np.var``, ``//``.
+        The name as this package spells it: ``torch.var``, ``F.relu``, ``Tensor.T``, ``np.var``, ``//``.
     kind : str
         ``"torch"``, ``"numpy"``, ``"python"``, ``"argument"``, ``"difference"`` or ``"left out"``.
     ops : tuple of str
-        The operators, the main one first; an overload if the name is one.
+        The operators, the main one first. If the name is an overload's, the overload.
     calls : tuple of Equivalent
-        How to write it in the other library.
+        How to write the operation in the other library.
     says : str
-        One sentence, if the operators are not the whole answer.
+        One sentence, for a name that its operators do not explain completely.
     """
 
     name: str
@@ -44,10 +44,11 @@ class Meaning:
 
 
 def meaning_of(asked: str) -> Meaning | None:
-    """The meaning of a name in any spelling that Python code uses; None if nothing has that name."""
+    """Return the meaning of a name in any spelling that Python code uses; None if nothing has that name."""
     name = " ".join(asked.split())
     called = re.sub(CALL, "", name)
-    hidden = called.isidentifier() and not is_called(f"aten::{called}")  # copy means np.copy, not aten::copy
+    # Copy means np.copy, not aten::copy, which Python code cannot call.
+    hidden = called.isidentifier() and not is_called(f"aten::{called}")
     first = (
         _exactly,
         _keyword,
@@ -69,12 +70,15 @@ def meaning_of(asked: str) -> Meaning | None:
 
 
 def is_called(op: str) -> bool:
-    """Whether Python code has a name for an operator."""
+    """Return whether Python code has a public name for an operator."""
     return op_index.callers().get(op, "").rpartition(".")[2][:1] not in ("", "_")
 
 
 def meanings_of(asked: str) -> tuple[list[Meaning], list[str]]:
-    """The meanings of a name, a topic, or several names joined by commas, spaces or "and"; and the unknown names."""
+    """Return the meanings of a name, a topic, or several names joined by commas, spaces or "and".
+
+    The second result is a list of the unknown names.
+    """
     name = " ".join(asked.split())
     topic = TOPICS.get(name.lower().rstrip("?"))
     alone = None if topic else meaning_of(name)
@@ -91,14 +95,14 @@ def meanings_of(asked: str) -> tuple[list[Meaning], list[str]]:
 
 
 def _topic_within(phrase: str) -> tuple[str, ...]:
-    """The names that `TOPICS` lists for the longest of its topics in a phrase; empty if it contains none."""
+    """Return the names that `TOPICS` lists for the longest topic in a phrase; an empty tuple if it contains none."""
     if not re.fullmatch(r"[\w' ?-]+", phrase) or " " not in phrase:
         return ()
     text = f" {phrase.lower().rstrip('?')} "
     return TOPICS.get(max((t for t in TOPICS if f" {t} " in text), key=len, default=""), ())
 
 
-# Patterns that rewrite names to this package's spelling. The site's search reads the same patterns in JavaScript.
+# Patterns that rewrite names to this package's spelling. The site's search uses the same patterns in JavaScript.
 CALL = r"\(.*\)$"
 SPELLED = (
     *spellings.WRITTEN,
@@ -119,7 +123,7 @@ SPELLED = (
 
 
 def spelled(name: str) -> str:
-    """A name as this package spells it: ``torch.nn.functional.relu`` is ``F.relu``, ``numpy.var`` is ``np.var``."""
+    """Return a name as this package spells it: ``np.var`` for ``numpy.var``, ``F.relu`` for ``nn.functional.relu``."""
     for pattern, ours in SPELLED:
         name = re.sub(pattern, ours, name)
     return name
@@ -138,7 +142,7 @@ def _topic(name: str) -> Meaning | None:
 
 
 def _code(name: str) -> Meaning | None:
-    """A piece of code: an index, an operator, a call of a method."""
+    """Return the meaning of a piece of code: an index, an operator, a call of a method."""
     known = name_of_code.name_of(name)
     if not known or known == name or (known.startswith("x.") and _of_a_library(name)):
         return None
@@ -162,7 +166,7 @@ def _python(name: str) -> Meaning | None:
 
 
 def _overload(name: str) -> Meaning | None:
-    """An op or an overload by the registry's own name: ``aten::var``, ``aten.var.correction``, ``var.dim``."""
+    """Return the meaning of the registry's name of an op or overload: ``aten::var``, ``aten.var.correction``."""
     full = name.removeprefix("torch.ops.").removesuffix(".default")
     if "::" not in full:
         space, _, rest = full.partition(".")
@@ -179,7 +183,7 @@ def _of_op(op: str, name: str) -> Meaning:
 
 
 def module_name(name: str) -> str:
-    """The function behind a module: ``nn.CrossEntropyLoss`` is ``F.cross_entropy``, ``nn.LSTM`` is ``torch.lstm``."""
+    """Return the function that a module calls: ``F.cross_entropy`` for ``nn.CrossEntropyLoss``."""
     found = re.fullmatch(r"(?:torch\.)?nn\.([A-Z]\w*)", name)
     if not found:
         return ""
@@ -193,7 +197,7 @@ def module_name(name: str) -> str:
 
 
 def torch_ops(name: str) -> tuple[str, ...]:
-    """The operators that a public torch name runs, from data or by rule; empty if it runs none."""
+    """Return the operators that a public torch name runs, from data or by rule; an empty tuple if it runs none."""
     if name in spellings.TORCH:
         return _ops(spellings.TORCH[name])
     if name not in op_index.torch_names():
@@ -215,14 +219,15 @@ def _torch(name: str) -> Meaning | None:
         return None
     known = module_name(name) or spelled(name)
     candidates = [known] if "." in known else [f"{space}.{known}" for space in ("torch", "Tensor", "F")]
-    if "." not in known and known[:1].isupper():  # a bare module name, or Tensor.T, but not a class of torch
+    # The bare name of a module, or an attribute as in Tensor.T, but not a class of torch.
+    if "." not in known and known[:1].isupper():
         candidates = [f"Tensor.{known}", module_name(f"nn.{known}")]
     found = [meaning for c in candidates if (meaning := _public_of_torch(c)) is not None]
     if found:
         return next((meaning for meaning in found if meaning.ops), found[0])  # T means Tensor.T, not a class of torch
     if "." not in known:
         return None
-    # Overloads of an op under a Python name: torch.var.dim is var.dim.
+    # An overload may follow a Python name: torch.var.dim means var.dim.
     overload = known.removeprefix("torch.").removeprefix("Tensor.")
     return _overload(overload) if "." in overload and (known != name or "torch." in name) else None
 
@@ -249,7 +254,7 @@ def _all_calls() -> dict[str, tuple[Equivalent, ...]]:
 
 
 def calls_of(name: str) -> tuple[Equivalent, ...]:
-    """The equivalent calls for a name; an in-place name falls back to those of its functional form."""
+    """Return the equivalent calls for a name; for an in-place name without any, the calls of its functional form."""
     return _all_calls().get(name) or _all_calls().get(name.removesuffix("_"), ())
 
 
@@ -257,13 +262,16 @@ def calls_of(name: str) -> tuple[Equivalent, ...]:
 
 
 def numpy_name(name: str) -> str | None:
-    """A NumPy name as this package spells it, ``np.linalg.det``; None if the spelling is not NumPy's."""
+    """Return a NumPy name as this package spells it, ``np.linalg.det``; None if it is not a NumPy name."""
     known = spelled(name)
     return known if known.startswith("np.") and known != "np." else None
 
 
 def numpy_ops(name: str) -> tuple[str, ...]:
-    """The operators that a public NumPy name is the counterpart of, by data or rows; methods fall back to functions."""
+    """Return the operators whose counterpart is a public NumPy name, from data or from the rows.
+
+    Methods fall back to functions.
+    """
     if name in spellings.NUMPY:
         return _ops(spellings.NUMPY[name])
     for full in dict.fromkeys((name.replace("np.", "numpy.", 1), _public(name))):
@@ -275,7 +283,7 @@ def numpy_ops(name: str) -> tuple[str, ...]:
 
 
 def _public(name: str) -> str:
-    """The public name of the object behind a name, which may differ: np.abs is numpy.absolute."""
+    """Return the public name of the object that a name refers to. The two may differ: np.abs is numpy.absolute."""
     value = _in_numpy(name)
     return public_name(value) if callable(value) else ""
 
@@ -288,11 +296,11 @@ def _in_numpy(name: str) -> Any:
 
 
 def exists_in_numpy(name: str) -> bool:
-    """Whether NumPy has a name: ``np.linalg.det``."""
+    """Return whether NumPy has a name: ``np.linalg.det``."""
     if not name.startswith("np."):
         return False
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated names warn
+        warnings.simplefilter("ignore")  # reading a deprecated name warns
         return _in_numpy(name) is not None
 
 
@@ -316,7 +324,7 @@ def _numpy(name: str) -> Meaning | None:
         bases = [op.partition("::")[2] for op in ops]
         also = (
             next(filter(None, map(calls_of, bases)), ()) if all(" " in row.name for row in calls) else ()
-        )  # all calls are for one argument, as in "np.pad mode="
+        )  # all calls found are about one argument, as in "np.pad mode="
         return Meaning(known, "numpy", ops, (*also, *calls))
     if reason := reason_left_out(known):
         return Meaning(known, "left out", says=reason)
@@ -330,7 +338,7 @@ OF_NUMPY = ("np", "np.ndarray", "np.linalg", "np.fft", "np.random")
 
 
 def _elsewhere(name: str) -> Meaning | None:
-    """The meaning of a name that exists elsewhere: torch.repeat is Tensor.repeat, np.cat is torch.cat."""
+    """Return the meaning of a name in another namespace: Tensor.repeat for torch.repeat, torch.cat for np.cat."""
     known = spelled(name)
     space, _, base = known.rpartition(".")
     if space not in (*OF_TORCH, *OF_NUMPY) or not base.isidentifier() or exists_in_numpy(known):
@@ -347,7 +355,7 @@ def _elsewhere(name: str) -> Meaning | None:
 
 
 def _keyword(name: str) -> Meaning | None:
-    """An argument with its value: ``axis=0``."""
+    """Return the meaning of an argument with its value: ``axis=0``."""
     return _argument(argument) if (argument := name_of_code.argument_of(name)) else None
 
 
@@ -364,7 +372,7 @@ def _argument(name: str) -> Meaning | None:
 
 @functools.cache
 def _takers() -> dict[str, tuple[str, ...]]:
-    """The public operators that take an argument of each name, core ones first."""
+    """Return the public operators that take an argument of each name, core ones first."""
     found: dict[str, dict[str, None]] = {}
     for op, names in op_index.overloads().items():
         if op in op_index.callers():
@@ -383,21 +391,21 @@ def _difference(name: str) -> Meaning | None:
 
 
 def _library(name: str) -> Meaning | None:
-    """An operator of another library: ``mylib::op``, ``torch.ops.mylib.op``, or ``op`` if no other name matches."""
+    """Return the meaning of another library's operator: ``mylib::op``, ``torch.ops.mylib.op``, or a bare ``op``."""
     full = name.removeprefix("torch.ops.")
     space, mark, _ = full.partition("::" if "::" in full else ".")
     if mark:
         met = space.isidentifier() and op_index.import_rows(space)
         return _overload(full if "::" in full else full.replace(".", "::", 1)) if met else None
     for space in op_index.libraries_like("*"):
-        with contextlib.suppress(ImportError):  # reported only if its namespace is named
+        with contextlib.suppress(ImportError):  # an import error is reported only if its namespace is named
             op_index.import_rows(space)
     ops = tuple(op for op in op_index.overloads() if not op_index.is_own(op) and op.partition("::")[2] == name)
     return Meaning(ops[0], "torch", ops) if ops else None
 
 
 def reason_left_out(name: str) -> str:
-    """Why a public name is no function of arrays, or ""."""
+    """Return why a public name is not a function of arrays; "" if it is one, or the name is unknown."""
     return next((why for why, patterns in _left_out() if patterns(name)), "")
 
 
@@ -407,7 +415,7 @@ def _left_out() -> list[tuple[str, Any]]:
 
 
 def _glob(pattern: str) -> str:
-    """The regex of a glob whose wildcards match within one part of a dotted name."""
+    """Return the regular expression of a glob whose wildcards match within one part of a dotted name."""
     return re.escape(pattern).replace(r"\*", r"[^.]*").replace(r"\?", r"[^.]").replace(r"\[A\-Z\]", "[A-Z]")
 
 

@@ -1,4 +1,4 @@
-"""Search among names, arguments, descriptions of operators, differences, advice and examples, in this order."""
+"""Search in names, arguments, descriptions of operators, differences, advice and examples, in this order."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torchnp.lookup import argument_names, equivalents, op_index, spellings
 from torchnp.lookup.resolve import meaning_of, spelled
 
 KINDS = ("name", "argument", "description", "difference", "advice", "example")
-BARE = r"^(?:np|torch|aten|prims)(?:\.|::)"  # prefixes to drop before comparing names
+BARE = r"^(?:np|torch|aten|prims)(?:\.|::)"  # prefixes to drop before names are compared
 
-# Filler words of a question: "what does torch.unique do in NumPy".
+# Filler words of a question such as "what does torch.unique do in NumPy".
 FILLERS = {
     "a", "an", "array", "arrays", "tensor", "tensors", "are", "become", "between", "can", "counterpart", "difference",
       "differences", "differ", "do", "does", "equivalent", "explain",
@@ -26,7 +26,7 @@ FILLERS = {
 
 @dataclass(frozen=True)
 class Hit:
-    """A search result: the name to explain, its kind, and its operators, the main one first."""
+    """A search result: the name to explain, its kind, and its operators with the main one first."""
 
     name: str
     kind: str
@@ -35,19 +35,19 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A searchable item, with the text and words to compare a query with."""
+    """A searchable item, with its text and words to compare with a query."""
 
     hit: Hit
     text: str
     words: frozenset[str]
-    weight: tuple  # breaks ties between equal matches; smaller comes first
+    weight: tuple  # decides between equal matches; smaller comes first
 
 
 def search(query: str, n: int = 10) -> list[Hit]:
-    """The matches of a query, best first: exact, by all its words, by prefix, by substring, by similar spelling.
+    """Return the matches of a query, best first: exact, by all words, by prefix, by substring, by similar spelling.
 
-    The query's own meaning comes first of all. Matches of equal quality come in the order of `KINDS`: names, arguments,
-    descriptions, differences, advice, examples.
+    The meaning of the query itself comes before all matches. Matches of equal quality come in the order of `KINDS`:
+    names, arguments, descriptions, differences, advice, examples.
     """
     wanted = _plain(query)
     words = _words(wanted)
@@ -66,7 +66,7 @@ def search(query: str, n: int = 10) -> list[Hit]:
 
 
 def near(query: str, n: int = 5) -> list[str]:
-    """Known names that are near to an unknown one, best first."""
+    """Return known names that are similar to an unknown one, best first."""
     return list(dict.fromkeys(hit.name for hit in search(query, 3 * n) if hit.kind != "example"))[:n]
 
 
@@ -83,7 +83,7 @@ def _quality(wanted: str, words: frozenset[str], entry: SearchEntry) -> int | No
 
 
 def asked(query: str) -> str:
-    """A question without its filler words."""
+    """Return a question without its filler words."""
     return " ".join(w for w in query.rstrip("? ").split() if w.lower() not in FILLERS)
 
 
@@ -97,12 +97,15 @@ def _words(text: str) -> frozenset[str]:
 
 @functools.cache
 def entries() -> list[SearchEntry]:
-    """All searchable entries."""
+    """Return all searchable entries."""
     return [*_names(), *_arguments(), *_descriptions(), *_differences(), *_advice(), *_examples()]
 
 
 def weight(op: str, name: str) -> tuple:
-    """The tie-breaker of a name, smaller for aten, public, torch's, core operators' and short names."""
+    """Return the weight of a name.
+
+    It is smaller for aten, for public names, for torch's names, for core operators and for short names.
+    """
     base = name.rpartition("::")[2]
     hidden = base.startswith(("_", "mkldnn")) or base.endswith("_") or "backward" in base
     return (op.startswith("prims::"), hidden, name.startswith("np."), not op_index.is_core(op), len(name), name)
@@ -171,7 +174,7 @@ def _differences() -> list[SearchEntry]:
 
 
 def _advice() -> list[SearchEntry]:
-    """Remarks on calls: "stable" of sort, "integer division" of floor_divide."""
+    """Return entries for remarks on calls, such as "stable" of sort or "integer division" of floor_divide."""
     rows = [row for row in (*equivalents.EQUIVALENTS, *equivalents.NUMPY_ONLY) if row.say]
     return [_entry(r.name, "advice", (), f"{r.name} {r.say}", (0, 0, 0, 0, k, r.name)) for k, r in enumerate(rows)]
 
@@ -188,7 +191,10 @@ def _entry(name: str, kind: str, ops: tuple[str, ...], text: str, weight: tuple)
 
 
 def _nearly(wanted: str) -> list[Hit]:
-    """Names with a similar spelling: preselected by shared letters and letter pairs, then ranked by difflib's ratio."""
+    """Return names with a similar spelling.
+
+    They are preselected by common letters and letter pairs, then ranked by difflib's ratio.
+    """
     wanted = wanted.rpartition(".")[2]
     mine = _pieces(wanted)
     shared = []

@@ -1,14 +1,14 @@
-"""The operators behind names that do not tell: Python operators, properties, methods and functions.
+"""The operators behind names that do not tell them: Python operators, properties, methods and functions.
 
-For most torch names a rule gives the operator (`torchnp.lookup.resolve`): ``torch.var``, ``Tensor.var`` and
-``F.relu`` are ``aten::var`` and ``aten::relu``, ``torch.linalg.det`` is ``aten::linalg_det``. Here are the others.
+For most torch names a rule gives the operator (`torchnp.lookup.resolve`): ``torch.var``, ``Tensor.var`` and ``F.relu``
+are ``aten::var`` and ``aten::relu``, ``torch.linalg.det`` is ``aten::linalg_det``. This module has the others.
 """
 
 from __future__ import annotations
 
 import re
 
-# Python's own spellings, the same for both libraries.
+# Spellings of Python itself, which are the same for both libraries.
 PYTHON = {
     "+": "add",
     "-": "sub",
@@ -77,7 +77,7 @@ PYTHON = {
     "x.astype(int)": "to",
 }
 
-# Other literal spellings of them.
+# Other spellings of the names in `PYTHON`.
 ALSO = {
     "...": "x[...]",
     "None": "x[None]",
@@ -94,14 +94,14 @@ ALSO = {
     "~x": "~",
 }
 
-# Patterns, tried in order, for other operands and indices; the site's search reads the same in JavaScript.
+# Patterns, tried in order, for other operands and indices; the site's search uses the same patterns in JavaScript.
 _OPERAND = r"[-~]?[\w.]+(?:\([^()]*\)|\[[^\[\]]*\])*"
 _POSITIONS = r"\w*(?:idx|index|indices|inds|ids|perm|order|rows|cols)\w*"
-_PART = r"[^:\[\],]*(?::[^:\[\],]*)?"  # an index part: a slice without a step, a number or a name
+_PART = r"[^:\[\],]*(?::[^:\[\],]*)?"  # one part of an index: a slice without a step, a number or a name
 
 
 def _between(op: str) -> str:
-    space = " " if op == "-" else " ?"  # ids of differences contain hyphens
+    space = " " if op == "-" else " ?"  # requires spaces around "-", because ids of differences contain hyphens
     changes = op.endswith("=") and op not in ("==", "!=", "<=", ">=")
     left = r"[\w.]+" if changes else _OPERAND
     return rf"^{left}{space}{re.escape(op)}{space}{_OPERAND}$"
@@ -229,7 +229,7 @@ TORCH = {
     "F.unfold": "im2col",
 }
 
-# Modules whose function has a different name.
+# Modules whose function in torch.nn.functional, or torch, has a name that no rule gives.
 MODULES = {
     "BCELoss": "F.binary_cross_entropy",
     "BCEWithLogitsLoss": "F.binary_cross_entropy_with_logits",
@@ -251,7 +251,7 @@ MODULES = {
     "UpsamplingNearest2d": "F.upsample_nearest",
 }
 
-# Torch counterparts of NumPy functions that no row gives as its ``like=``, or that have several.
+# torch counterparts of NumPy functions that are not the ``like=`` of any row, or that have several counterparts.
 NUMPY = {
     "np.abs": "abs absolute",
     "np.absolute": "abs absolute",
@@ -334,7 +334,7 @@ NUMPY = {
     "np.random.permuted": "randperm",
 }
 
-# Torch counterparts of SciPy functions that no row gives as its ``like=``.
+# torch counterparts of SciPy functions that are not the ``like=`` of any row.
 SCIPY = {
     "scipy.linalg.block_diag": "block_diag",
     "scipy.linalg.cho_solve": "cholesky_solve",
@@ -350,7 +350,7 @@ SCIPY = {
     "scipy.stats.mode": "mode",
 }
 
-# Names that run no operator, or whose counterpart differs from that of the operators they run.
+# Names that run no operator, or whose counterpart is not the counterpart of the operators that they run.
 COUNTERPARTS = {
     "torch.tensor": "np.array",
     "torch.as_tensor": "np.asarray",

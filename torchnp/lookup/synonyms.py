@@ -1,4 +1,4 @@
-"""Phrases for things that the libraries have under a name: for each phrase the names that answer, best first."""
+"""Phrases for what the libraries call by a name. Each phrase is mapped to the names that answer it, best first."""
 
 from __future__ import annotations
 

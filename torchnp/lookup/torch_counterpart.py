@@ -1,4 +1,4 @@
-"""What to call in torch instead of a NumPy function, and how the two differ, in a few words."""
+"""The torch function to call instead of a NumPy function, and how the two differ, in a few words."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from torchnp.lookup.resolve import Meaning, is_called, meaning_of
 
 
 def in_torch(function: Any) -> tuple[str, str]:
-    """The torch counterpart of a NumPy function, and how the two differ.
+    """Return the torch counterpart of a NumPy function, and how the two differ.
 
     Parameters
     ----------
     function : callable
-        ``np.std``, ``np.linalg.inv``.
+        A public function: ``np.std``, ``np.linalg.inv``.
 
     Returns
     -------
     name, words : str
-        ``"torch.std"`` and what differs: the first difference in words, the others by their ids. If there is no
-        counterpart, the name is ``""`` and the words give the call to write, if there is one.
+        A name such as ``"torch.std"``, and what differs: the first difference in words, the others by their ids. If
+        there is no counterpart, the name is ``""``, and the words give the call to write if there is one.
     """
     asked = public_name(function).replace("numpy.", "np.", 1)
     meaning = meaning_of(asked) if asked else None
@@ -35,14 +35,14 @@ def in_torch(function: Any) -> tuple[str, str]:
     words = [f"it differs: {_lower(CATALOGUE[i].title)}" for i in differences[:1]]
     words += [_lower(says) if words else says] if says else []
     words += [f"also {', '.join(differences[1:])}"] if differences[1:] else []
-    for other in dict.fromkeys(re.findall(r"torch(?:\.[a-z]\w*)+", says)):  # functions that differ from NumPy, too
+    for other in dict.fromkeys(re.findall(r"torch(?:\.[a-z]\w*)+", says)):  # these functions differ from NumPy too
         if other != name and (listed := _differences(other)):
             words.append(f"of {other} {', '.join(listed)}")
     return name, "; ".join(words)
 
 
 def _differences(name: str) -> list[str]:
-    """The ids of the differences of a public torch name, in the order of `render.told`."""
+    """Return the ids of the differences of a public torch name, in the order of `render.told`."""
     meaning = meaning_of(name) if name else None
     if meaning is None or not meaning.ops:
         return []
@@ -50,7 +50,7 @@ def _differences(name: str) -> list[str]:
 
 
 def _counterpart(meaning: Meaning) -> str:
-    """The public torch name of a NumPy name's counterpart, or ""."""
+    """Return the public torch name of a NumPy name's counterpart, or ""."""
     known = spellings.COUNTERPARTS.get(meaning.name, "")
     if known or not meaning.ops or not is_called(meaning.ops[0]):
         return known
@@ -58,6 +58,6 @@ def _counterpart(meaning: Meaning) -> str:
 
 
 def _lower(title: str) -> str:
-    """A title as it reads within a sentence."""
+    """Return a title as it is written within a sentence."""
     is_name = re.match(r"[A-Z]\S*[A-Z.]|Fourier|Python|Bessel|Dirichlet", title)
     return title if is_name else title[:1].lower() + title[1:]

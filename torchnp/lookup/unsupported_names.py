@@ -1,6 +1,7 @@
-"""Names of torch and NumPy that are not functions of arrays, and why no operator stands for them.
+"""Names of torch and NumPy that are not functions of arrays, with the reasons why no operator corresponds to them.
 
-A group is a reason and the names that it covers, as globs of ``torch.*``, ``Tensor.*``, ``F.*``, ``np.*``.
+A group consists of a reason and the names to which it applies, as globs of ``torch.*``, ``Tensor.*``, ``F.*``,
+``np.*``.
 """
 
 from __future__ import annotations

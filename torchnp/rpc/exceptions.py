@@ -1,62 +1,62 @@
-"""Errors between a client and a server, and the operator failures that a server reports."""
+"""Errors of the connection between a client and a server, and operator failures that a server reports."""
 
 from __future__ import annotations
 
 
 class RPCError(Exception):
-    """Base class of the remote tensor's errors, except operator failures.
+    """Base class of the remote tensor's errors, except failures of operators.
 
     Attributes
     ----------
     reason : str
-        The limit of handles that caused the error, in a few words, if it is by design; else "".
+        If the error is a limitation of handles by design, that limitation in a few words; else "".
     """
 
     reason = ""
 
 
 class ConnectionLost(RPCError, ConnectionError):
-    """The server could not be reached, or the connection broke: all handles of the session are gone."""
+    """Raised when the server cannot be reached or the connection broke; all handles of the session are lost."""
 
 
 class DeadlineExceeded(RPCError, TimeoutError):
-    """The server did not answer in time. The session and the server's work go on: ask again later."""
+    """Raised when the server did not answer in time. The session and the server's work continue: ask again later."""
 
 
 class SessionClosed(RPCError, RuntimeError):
-    """A handle was used after its session was closed."""
+    """Raised when a handle is used after its session was closed."""
 
 
 class VersionMismatch(RPCError):
-    """Client and server differ in protocol version or operator table."""
+    """Raised when client and server differ in protocol version or operator table."""
 
 
 class AuthenticationError(RPCError):
-    """The server refused the token or the certificate, or the server's certificate is not trusted."""
+    """Raised when the server refused the token or the certificate, or the server's certificate is not trusted."""
 
 
 class ProtocolError(RPCError):
-    """The other side sent something that the protocol does not allow."""
+    """Raised when the other side sent something that the protocol does not allow."""
 
 
 class QuotaError(RPCError):
-    """The session has reached the server's limit of bytes or objects."""
+    """Raised when the session has reached the server's limit of bytes or objects."""
 
 
 class PrivacyError(RPCError):
-    """The client asked for exact values of an owner's data, or of something computed from it."""
+    """Raised when the client asks for exact values of an owner's data, or of something computed from it."""
 
 
 class BudgetError(PrivacyError):
-    """A release would exceed the remaining privacy budget, or there is no budget."""
+    """Raised when a release would exceed the remaining privacy budget, or there is no budget."""
 
 
 class LedgerError(RPCError):
-    """The server cannot read or write its ledger, or the ledger's entries were altered."""
+    """Raised when the server cannot read or write its ledger, or entries of the ledger were altered."""
 
 
 class ValueAccessError(RPCError, RuntimeError):
-    """Something asked a handle for values, which only ``publish()`` returns."""
+    """Raised when something asks a handle for values. Only ``publish()`` returns them."""
 
     def __init__(self, text: str, reason: str = "values are read on the client") -> None:
         super().__init__(text)
@@ -64,7 +64,7 @@ class ValueAccessError(RPCError, RuntimeError):
 
 
 class HandleError(RPCError, RuntimeError):
-    """A handle was used in a way, or combined with something, that handles do not support."""
+    """Raised when a handle is used in a way, or together with an object, that handles do not support."""
 
     def __init__(self, text: str, reason: str = "something else than a handle is asked for") -> None:
         super().__init__(text)
@@ -72,7 +72,7 @@ class HandleError(RPCError, RuntimeError):
 
 
 class RemoteOpError(Exception):
-    """An operator failed on the server; the raised subclass also derives from the kernel's exception class.
+    """Raised when an operator failed on the server. The raised subclass also derives from the kernel's exception class.
 
     Attributes
     ----------
@@ -81,9 +81,9 @@ class RemoteOpError(Exception):
     seq : int
         Sequence number of the operator in its session.
     location : str
-        ``file:line`` of the local code that issued the operator.
+        ``file:line`` of the client's code that called the operator.
     remote_text : str
-        The kernel's message.
+        The message of the kernel's error.
     """
 
     op: str
@@ -112,8 +112,8 @@ class RemoteNotImplementedError(RemoteOpError, NotImplementedError):
     pass
 
 
-# Exceptions that a kernel may raise, most specific first. Any other crosses the wire as a RuntimeError that names it.
-# The client maps LinAlgError to a class that is also torch's.
+# Exceptions that a kernel may raise, most specific first. Any other exception is sent as a RuntimeError whose message
+# names it. The client maps LinAlgError to a class that is also a subclass of torch's.
 KERNEL_ERRORS: dict[str, type[RemoteOpError]] = {
     "LinAlgError": RemoteRuntimeError,
     "NotImplementedError": RemoteNotImplementedError,
@@ -123,7 +123,7 @@ KERNEL_ERRORS: dict[str, type[RemoteOpError]] = {
     "RuntimeError": RemoteRuntimeError,
 }
 
-# ERR frame kinds that are not operator failures.
+# Kinds of ERR frames that are not failures of operators.
 INFRASTRUCTURE: dict[str, type[RPCError]] = {
     "auth": AuthenticationError,
     "protocol": ProtocolError,

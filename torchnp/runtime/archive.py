@@ -1,6 +1,8 @@
-"""Untrusting reader of the zip that ``torch.export.save`` writes: it unpickles nothing and trusts no size.
+"""Reader of the zip that ``torch.export.save`` writes.
 
-torch stores members without compression, so no member is larger than the file. All members are checked for this before
+It does not trust the file: it unpickles nothing and checks every size.
+
+torch stores members without compression, so no member is larger than the file. This is checked for all members before
 any is read, so a hostile file cannot expand.
 """
 
@@ -30,7 +32,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class Archive:
-    """The members of one file, by name relative to the archive's root directory.
+    """The members of one archive, by name relative to the archive's root directory.
 
     Parameters
     ----------
@@ -40,7 +42,7 @@ class Archive:
     Raises
     ------
     ProgramError
-        It is no archive of ``torch.export.save``, or a member differs from what torch writes.
+        The file is not an archive of ``torch.export.save``, or a member differs from what torch writes.
     """
 
     def __init__(self, file: str | os.PathLike | IO[bytes]) -> None:
@@ -133,7 +135,7 @@ class Archive:
         return self.members[name]
 
     def raw(self, name: str) -> ndarray:
-        """The bytes of a member, as a new array of uint8."""
+        """Return the bytes of a member, as a new array of uint8."""
         member = self._member(name)
         try:
             return read_member(self._file, member)
@@ -141,7 +143,7 @@ class Archive:
             raise ProgramError(f"member {shown(name)} is damaged: {error}") from error
 
     def mapped(self, name: str) -> ndarray:
-        """The bytes of a member, memory-mapped copy-on-write: writes do not reach the file.
+        """Return the bytes of a member, memory-mapped copy-on-write: writes do not reach the file.
 
         A member is read instead of mapped if the caller opened the file, or if the member is misaligned.
         """
@@ -165,7 +167,7 @@ class Archive:
         return window
 
     def text(self, name: str, most: int = MAX_TEXT) -> str:
-        """A member as text; at most ``most`` bytes."""
+        """Return a member as text. It may have at most ``most`` bytes."""
         if self._member(name).size > most:
             raise ProgramError(f"member {shown(name)} is larger than {most} bytes")
         try:
@@ -174,7 +176,7 @@ class Archive:
             raise ProgramError(f"member {shown(name)} is no text: {error}") from error
 
     def json(self, name: str) -> Any:
-        """A member parsed as JSON."""
+        """Return a member parsed as JSON."""
         return parse_json(self.text(name), f"member {shown(name)}")
 
 

@@ -1,4 +1,4 @@
-"""``torchnp run`` and ``torchnp requires``."""
+"""The commands ``torchnp run`` and ``torchnp requires``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_program(args: argparse.Namespace) -> int:
 
 
 def _inputs(program: Program, given: list[str]) -> dict[str, Any]:
-    """The values of ``NAME=FILE`` options."""
+    """Return the values of ``NAME=FILE`` options by name."""
     specs = {spec.name: spec for spec in program.signature.inputs if isinstance(spec, UserInput)}
     found: dict[str, Any] = {}
     for name, file in named_files("--input", given).items():
@@ -59,12 +59,12 @@ def _array(file: str, spec: UserInput | None) -> Any:
     if Path(file).suffix.lower() in (".npz", ".safetensors"):
         raise ValueError(f"{file} holds several arrays: an input is one .npy file")
     try:
-        loaded = np.asarray(read_npy(file, "c"))  # a program may write to its arguments
+        loaded = np.asarray(read_npy(file, "c"))  # map copy-on-write, because a program may write to its arguments
     except Malformed as error:
         raise ValueError(f"{file}: {error}") from error
     meta = spec.meta if spec else None
     if meta and loaded.dtype.kind == "V" and loaded.dtype.itemsize == meta.dtype.itemsize:
-        return loaded.view(meta.dtype)  # NumPy's files have no names for bfloat16 and other ml_dtypes
+        return loaded.view(meta.dtype)  # .npy files have no names for bfloat16 and other ml_dtypes
     return loaded
 
 
@@ -80,7 +80,7 @@ def _save(file: str, results: dict[str, Any]) -> None:
 
 
 class Profile:
-    """Calls and seconds by operator; call it with each node that has run."""
+    """Number of calls and seconds for each operator; call the object with each node that has run."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -100,7 +100,7 @@ class Profile:
 
 
 def list_requirements(args: argparse.Namespace) -> int:
-    """List a program's operators; exit status 1 if some cannot run here, or on the given backend."""
+    """List a program's operators; return the exit status, 1 if some cannot run here or on the given backend."""
     needed = requirements(read_graph(args.program, args.model))
     absent = [r.name for r in needed if r.status in ("absent", "excluded", "unknown")]
     told = _told_by(args.backend, needed) if args.backend else {}
@@ -133,10 +133,10 @@ _COMPOSITE = "composite"
 
 
 def _told_by(name: str, needed: Sequence[Requirement]) -> dict[str, str]:
-    """A backend's support for each operator, by name: ``has``, ``lacks``, ``lacks`` with dtypes, or ``composite``.
+    """Return a backend's support for each operator: ``has``, ``lacks``, ``lacks`` with dtypes, or ``composite``.
 
     ``composite`` marks an operator that the backend lacks but does not need, because torch defines it through others.
-    Functions of sizes and of graphs are "": no backend provides them.
+    The support for functions of sizes and for higher-order operators is "": no backend provides them.
     """
     from opinfo_tests.backends.load import load_backend
 

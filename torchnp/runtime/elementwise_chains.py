@@ -1,8 +1,8 @@
-"""Chains of elementwise operators, computed tile by tile so that intermediates stay in cache.
+"""Chains of elementwise operators that are computed tile by tile, so that intermediate results stay in cache.
 
-Each operator is the table's kernel; inputs that cannot be cut are computed operator by operator. Small tiles run on one
-thread, because several would wait for Python's lock after each operator. Arrays too large for any cache are cut into
-larger parts, for all threads.
+Each operator is the table's kernel. If the inputs cannot be cut, each operator computes whole arrays. Small tiles run
+on one thread, because several threads would wait for the GIL after each operator. Arrays too large for any cache are
+cut into larger parts, for all threads.
 """
 
 from __future__ import annotations
@@ -23,32 +23,33 @@ from torchnp.threads import blocks, piece, share
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
-LARGE: Threshold = 1 << 18  # elements from which on tiles pay
+LARGE: Threshold = 1 << 18  # elements of an array from which tiles are worth their cost
 _TILE: Threshold = 1 << 15  # elements of a tile
-_VECTORS = 1 << 7  # elements per step of torch's loops: tiles are multiples, so that remainders occur only at the end
-_HUGE: Threshold = 1 << 23  # elements from which on threads pay
+# Elements per step of torch's loops; a tile has a multiple of them, so that remainders occur only at the end.
+_VECTORS = 1 << 7
+_HUGE: Threshold = 1 << 23  # elements from which threads are worth their cost
 
 
 class _Cut(NamedTuple):
     """Inputs prepared for tiling."""
 
-    shape: tuple[int, ...]  # of the results
+    shape: tuple[int, ...]  # shape of the results
     lead: int  # number of leading dimensions that are merged into rows and cut
-    inputs: list[Any]  # arrays of rows, and inputs that every tile takes whole
+    inputs: list[Any]  # arrays of rows, and inputs that every tile reads whole
     has_rows: list[bool]  # which inputs are cut
 
 
 class Chain:
-    """Elementwise nodes as one function of their inputs.
+    """Several elementwise nodes as one function of their inputs.
 
     Parameters
     ----------
     nodes : sequence of Node
         Elementwise nodes, in order.
     inputs : sequence of str
-        The values that they read from other nodes, in argument order.
+        Names of the values that the nodes read from other nodes, in argument order.
     outputs : sequence of str
-        The values that other nodes read from them.
+        Names of the values that other nodes read from these nodes.
     """
 
     def __init__(self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -60,14 +61,14 @@ class Chain:
     def __call__(self, *inputs: Any) -> Any:
         found = None
         if (cut := _cut(inputs)) is not None:
-            with contextlib.suppress(*FAILURES):  # the untiled run raises the error for whole arrays
+            with contextlib.suppress(*FAILURES):  # the run without tiles raises the error for whole arrays
                 found = self._tiled(cut)
         if found is None:
             found = self._plan([*inputs])
         return found[0] if self._one else found
 
     def _tiled(self, cut: _Cut) -> list[ndarray] | None:
-        """The whole results, row-major as the inputs are; None if a tile's layout or shape differs."""
+        """Return the results for whole arrays, row-major; None if a tile's result has another layout or shape."""
         n, inner = math.prod(cut.shape[: cut.lead]), cut.shape[cut.lead :]
         total, size = math.prod(cut.shape), math.prod(inner)
         whole = _VECTORS // math.gcd(size, _VECTORS)  # rows per whole number of vectors
@@ -98,7 +99,7 @@ class Chain:
 
 
 def _cut(inputs: Sequence[Any]) -> _Cut | None:
-    """Plan the tiling of inputs; None if tiles do not pay, or an input is not row-major."""
+    """Return how to tile the inputs; None if tiles are not worth their cost, or an input is not row-major."""
     largest = max((x for x in inputs if type(x) is ndarray), key=lambda x: x.size, default=None)
     if largest is None or largest.size < LARGE:
         return None
@@ -119,12 +120,12 @@ def _cut(inputs: Sequence[Any]) -> _Cut | None:
 
 
 def chained(nodes: Sequence[Node], outputs: Sequence[Any], tensors: Mapping[str, Meta]) -> list[Node]:
-    """Fuse neighbouring elementwise nodes of one shape into single nodes.
+    """Fuse adjacent elementwise nodes of one shape into single nodes.
 
     Parameters
     ----------
     nodes : sequence of Node
-        In order.
+        The nodes in execution order.
     outputs : sequence
         The graph's outputs.
     tensors : mapping of str to Meta
@@ -148,7 +149,7 @@ def chained(nodes: Sequence[Node], outputs: Sequence[Any], tensors: Mapping[str,
 
 
 def _is_elementwise(node: Node) -> bool:
-    """Whether a node has one result, computed element by element, with the operands' layout."""
+    """Return whether a node has one result that is computed element by element, with the operands' layout."""
     schema = torchnp.table.schemas.get(node.target)
     if schema is None or "pointwise" not in schema.tags or node.function is not None:
         return False
@@ -160,8 +161,8 @@ def _is_elementwise(node: Node) -> bool:
 
 
 def _joined(group: list[Node], end: int, readers: Mapping[str, int]) -> Node:
-    """One node in place of a group that ends before index ``end``."""
-    constants: list[ndarray] = []  # passed as inputs, so that tiles cut them too
+    """Return one node that replaces a group of nodes, the last of which is before index ``end``."""
+    constants: list[ndarray] = []  # passed as inputs, so that they are cut into tiles too
 
     def lifted(x: Any) -> Any:
         if not isinstance(x, ndarray) or not x.ndim:

@@ -1,6 +1,7 @@
-"""The executor's fast convolutions and pooling: channels innermost, and parts of images on all threads.
+"""The executor's fast convolutions and pooling. They work on images with channels innermost, in parts on all threads.
 
-Pooling takes the operator's own arguments and passes unsupported cases to the table's kernel, as in `fast_ops_common`.
+Pooling takes the operator's own arguments and passes unsupported cases to the table's kernel, as `fast_ops_common`
+describes.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ _ZERO = np.array(0, np.float32)
 
 
 def pair(n: Any) -> tuple[int, int]:
-    """A pair from a number or a list of one or two; an empty list gives zeros, which later checks refuse."""
+    """Return a pair from a number or a list of one or two. An empty list gives zeros, which later checks refuse."""
     values = tuple(n) or (0,) if isinstance(n, (list, tuple)) else (n,)
     return (values[0], values[-1])
 
 
 def _padded(x: ndarray, pads: Sequence[int]) -> ndarray:
-    """An image (N, C, H, W) as (N, H, W, C), zero-padded."""
+    """Return an image (N, C, H, W) as (N, H, W, C), padded with zeros."""
     inner = x.transpose(0, 2, 3, 1)
     if not any(pads) and inner.flags.c_contiguous:
         return inner
@@ -49,17 +50,20 @@ def _padded(x: ndarray, pads: Sequence[int]) -> ndarray:
 
 
 def _in_order(x: ndarray, like: ndarray) -> ndarray:
-    """An image (N, H, W, C) as (N, C, H, W), channels-last if ``like`` is, else row-major."""
+    """Return an image (N, H, W, C) as (N, C, H, W), channels-last if ``like`` is, else row-major."""
     out = x.transpose(0, 3, 1, 2)
     last = like.transpose(0, 2, 3, 1).flags.c_contiguous and not like.flags.c_contiguous
     return out if last else np.ascontiguousarray(out)
 
 
 def _bands(n: int, rows: int, each: int) -> list[tuple[int, slice]]:
-    """Split images into bands of rows of ``each`` numbers: at least one per thread, none much above `_BAND` numbers."""
+    """Split images into bands of rows of ``each`` numbers.
+
+    There is at least one band per thread, and none has many more than `_BAND` numbers.
+    """
     threads = get_num_threads()
     many = max(-(-rows * each // _BAND), -(-threads // n))
-    while n * many < 4 * threads and n * many % threads:  # leftover parts would leave threads idle
+    while n * many < 4 * threads and n * many % threads:  # a remainder of bands would leave threads idle
         many += 1
     return [(i, at) for i in range(n) for at in blocks(rows, -(-rows // many))]
 
@@ -73,7 +77,7 @@ _BAND = 3 << 17
 def max_pool2d(
     self: ndarray, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> ndarray:
-    """Max pooling as the maximum of shifted slices: rows first, then columns."""
+    """Compute max pooling as the maximum of shifted slices: along the rows' axis first, then along the columns'."""
     kernel, steps, pads = pair(kernel_size), pair(stride or kernel_size), pair(padding)
     fits = plain(self) and self.ndim == 4 and self.size and pair(dilation) == (1, 1) and not ceil_mode
     fits = fits and min(kernel) > 0 and min(steps) > 0 and min(pads) >= 0
@@ -88,7 +92,7 @@ def max_pool2d(
         i, at = part
         top, rows = at.start * steps[0] - pads[0], (len(out[i, at]) - 1) * steps[0] + kernel[0]
         x = np.empty((rows, w + 2 * pads[1], c), FLOAT)
-        a, b = max(-top, 0), min(h - top, rows)  # the rows inside the image
+        a, b = max(-top, 0), min(h - top, rows)  # the range of rows that are inside the image
         x[:a] = x[b:] = x[:, : pads[1]] = x[:, w + pads[1] :] = -np.inf
         x[a:b, pads[1] : w + pads[1]] = image[i, top + a : top + b]
         x = _largest(x, 0, kernel[0], steps[0])
@@ -117,7 +121,7 @@ def _largest(x: ndarray, axis: int, kernel: int, step: int, out: ndarray | None 
 
 
 class Convolution:
-    """A 2-d convolution with constant weights, fused with its followers: bias, batch norm (in the weights), ReLU.
+    """A 2-d convolution with constant weights, fused with the operators after it: bias, batch norm and ReLU.
 
     Parameters
     ----------
@@ -126,7 +130,7 @@ class Convolution:
     stride, padding : pair of int
         As for ``conv2d``; dilation and groups are 1.
     points : int or None
-        Total number of points in the result's images, if known.
+        Total number of points (pixels) in the result's images, if known.
 
     Attributes
     ----------
@@ -145,12 +149,12 @@ class Convolution:
         self._channels, self.relu, self.channels_last = (c, o), False, False
         many = points is None or points >= 4 * _TILES
         self._winograd = many and self._kernel == [3, 3] and stride == (1, 1) and min(c, o) >= _WINOGRAD
-        self._given: ndarray | None = weight  # until it is rearranged, and as a fallback when Winograd overflows
+        self._given: ndarray | None = weight  # kept until it is rearranged, and as a fallback when Winograd overflows
         self._turned: ndarray | None = None
 
     @property
     def _weight(self) -> ndarray:
-        """The weight as the products need it, rearranged on first use."""
+        """The weight as the matrix products need it; it is rearranged on first use."""
         given, turned = self._given, self._turned
         if turned is None:
             turned = self._turned = transformed(given) if self._winograd else _in_rows(given)
@@ -179,7 +183,7 @@ class Convolution:
         points = out.size // self._channels[1]
         if self._winograd:
             winograd(image, self._weight, out, self._finish)
-            if not np.isfinite(np.add.reduce(out, axis=None)):  # it may have subtracted infinities
+            if not np.isfinite(np.add.reduce(out, axis=None)):  # it may have subtracted infinities, or overflowed
                 self._by_taps(image, out, _in_rows(self._given))
         elif self._kernel == [1, 1]:
             self._of_points(image[:, :: self._stride[0], :: self._stride[1]], out)
@@ -191,7 +195,7 @@ class Convolution:
             self._by_columns(image, out)
 
     def _of_points(self, image: ndarray, out: ndarray) -> None:
-        """1x1 kernels: one product, with a row per point."""
+        """Compute a 1x1 convolution as one matrix product, with a row for each point."""
         x, y = image.reshape(-1, image.shape[-1]), out.reshape(-1, out.shape[-1])
 
         def work(at: slice) -> None:
@@ -202,7 +206,7 @@ class Convolution:
         share_products(work, blocks(len(x), -(-len(x) // many)))
 
     def _columns(self, image: ndarray, rows: slice, width: int) -> ndarray:
-        """im2col: the inputs of each point of some rows, (rows * width, KH * KW * C)."""
+        """Return the im2col matrix of some rows: the inputs of each point, (rows * width, KH * KW * C)."""
         (kh, kw), (down, along) = self._kernel, self._stride
         c, s = image.shape[-1], image.strides
         sizes = rows.stop - rows.start, width, kh, kw * c
@@ -210,7 +214,7 @@ class Convolution:
         return np.ndarray(sizes, FLOAT, image[rows.start * down :], 0, strides).reshape(-1, kh * kw * c)
 
     def _by_columns(self, image: ndarray, out: ndarray) -> None:
-        """im2col and matmul for one band of output rows at a time, so that the columns stay in cache."""
+        """Compute by im2col and matmul, one band of output rows at a time, so that the im2col matrix stays in cache."""
         n, oh, ow, o = out.shape
 
         def work(part: tuple[int, slice]) -> None:
@@ -222,7 +226,7 @@ class Convolution:
         share_products(work, _bands(n, oh, ow * len(self._weight)))
 
     def _by_channels(self, image: ndarray, out: ndarray) -> None:
-        """For few points, where weights dominate the reads: some output channels at a time."""
+        """Compute some output channels at a time: for few points, when most memory traffic is reading weights."""
         n, oh, ow, o = out.shape
         x, y = np.concatenate([self._columns(image[i], slice(0, oh), ow) for i in range(n)]), out.reshape(-1, o)
 
@@ -233,7 +237,7 @@ class Convolution:
         self._finish(y)
 
     def _by_taps(self, image: ndarray, out: ndarray, weight: ndarray) -> None:
-        """A sum of products, one for each kernel position: no input is copied."""
+        """Compute a sum of matrix products, one for each kernel position, which copies no input."""
         (kh, kw), (down, along) = self._kernel, self._stride
         n, oh, ow, o = out.shape
         taps = weight.reshape(kh * kw, -1, o)
@@ -260,13 +264,13 @@ class Convolution:
 
 
 _WORTH: Threshold = 1 << 23  # multiplications above which a product is worth a second thread
-_FEW: Threshold = 64  # points up to which weights dominate the reads
-_CHANNELS: Threshold = 128  # output channels per block then
-_TAPS: Threshold = 32  # channels from which on one product per kernel position is at least as fast as im2col
-# Channels and 2x2 tiles from which on Winograd's savings outweigh its transforms.
+_FEW: Threshold = 64  # up to this many points, most memory traffic is reading weights
+_CHANNELS: Threshold = 128  # output channels per block in `_by_channels`
+_TAPS: Threshold = 32  # from this many channels on, one product per kernel position is at least as fast as im2col
+# From this many channels, and 2x2 tiles, on Winograd's savings outweigh its transforms.
 _WINOGRAD: Threshold = 256
 _TILES: Threshold = 64
-_WHOLE: Threshold = 1 << 18  # numbers of images that are transformed at a time
+_WHOLE: Threshold = 1 << 18  # numbers in the images that are transformed at a time
 _G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
 
@@ -276,14 +280,14 @@ def _in_rows(weight: Any) -> ndarray:
 
 
 def transformed(weight: Any) -> ndarray:
-    """Transform (O, C, 3, 3) to the 16 matrices (C, O) of Winograd's products."""
+    """Transform (O, C, 3, 3) to the 16 matrices (C, O) of Winograd's matrix products."""
     o, c = weight.shape[:2]
     both = np.einsum("ai,ocij->aocj", _G, weight.astype(np.float64))
     return aligned(np.einsum("bj,aocj->abco", _G, both).reshape(16, c, o))
 
 
 def winograd(image: ndarray, weight: ndarray, out: ndarray, finish: Callable[[ndarray], None]) -> None:
-    """Winograd's F(2x2, 3x3): 16 products instead of 36 for each 4x4 tile, four at a time."""
+    """Compute Winograd's F(2x2, 3x3) convolution: 16 products instead of 36 for each 4x4 tile, four at a time."""
     n, h, w, o = out.shape
     c, th, tw = image.shape[-1], -(-h // 2), -(-w // 2)
     if h % 2 or w % 2:
@@ -331,6 +335,6 @@ def _backward(m: Sequence[ndarray], which: int, out: ndarray) -> None:
 
 
 def add_into(a: ndarray, b: ndarray, relu: bool) -> ndarray:
-    """``a + b`` in the memory of ``a``, which nothing else holds; with ``relu``, negative sums become 0."""
+    """Compute ``a + b`` in the memory of ``a``, which nothing else uses; with ``relu``, replace negative sums by 0."""
     np.add(a, b, out=a)
     return np.maximum(a, _ZERO, out=a) if relu else a

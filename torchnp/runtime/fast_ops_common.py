@@ -1,4 +1,4 @@
-"""Helpers of the executor's fast operators (`fast_conv_pooling`, `linear_attention`, `recurrent`): checks and aligned copies.
+"""Checks and aligned copies for the executor's fast operators (`fast_conv_pooling`, `linear_attention`, `recurrent`).
 
 Fast operators need not match the table's bits; they stay within the operator's tolerance. Each takes the operator's own
 arguments and passes unsupported cases to the table's kernel.
@@ -15,15 +15,15 @@ FLOAT = np.dtype(np.float32)
 
 
 def plain(*arrays: Any) -> bool:
-    """Whether all arguments are float32 arrays."""
+    """Return whether all arguments are float32 arrays."""
     return all(type(x) is ndarray and x.dtype == FLOAT for x in arrays)
 
 
-_LINE = 64  # bytes of a cache line, and of the widest vector
+_LINE = 64  # bytes of a cache line, and of the widest SIMD vector
 
 
 def aligned(x: ndarray) -> ndarray:
-    """A row-major float32 copy aligned to a cache line, so that no vector spans two lines."""
+    """Return a row-major float32 copy aligned to a cache line, so that no vector spans two lines."""
     room = np.empty(x.size + _LINE // 4, FLOAT)
     start = -room.ctypes.data % _LINE // 4
     out = room[start : start + x.size].reshape(x.shape)

@@ -1,4 +1,4 @@
-"""A program's graph: parse JSON into nodes whose arguments are constants and names of values."""
+"""A program's graph: JSON is parsed into nodes, whose arguments are constants and names of values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchnp.dtypes import as_dtype
 from torchnp.runtime.json_fields import ProgramError, as_kind, field, items, union
 from torchnp.runtime.symbols import Expression, parse_size
 
-# The archive's codes for dtypes, layouts and memory formats.
+# The archive's numbers for dtypes, layouts and memory formats.
 _DTYPES = {
     1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64",
     9: "complex32", 10: "complex64", 11: "complex128", 12: "bool", 13: "bfloat16", 28: "uint16", 29: "float8_e4m3fn",
@@ -22,8 +22,8 @@ _DTYPES = {
 }  # fmt: skip
 _STRIDED = 7
 _MEMORY_FORMATS = {1: "contiguous_format", 2: "channels_last", 3: "channels_last_3d", 4: "preserve_format"}
-MAX_DIMS = 64  # NumPy's
-MAX_GRAPHS = 20  # nesting depth of graphs; each level lengthens its nodes' places in messages
+MAX_DIMS = 64  # NumPy's limit
+MAX_GRAPHS = 20  # nesting depth of graphs; each level lengthens the location of a node in error messages
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator passed as an argument for another one to call."""
+    """An operator passed as an argument, for another operator to call."""
 
     name: str
 
@@ -68,19 +68,19 @@ class Node:
     args : list
         Positional arguments: constants, `Ref` for values, lists of both, `Graph` for the bodies of higher-order ops.
     kwargs : dict
-        Arguments by name.
+        Keyword arguments by name.
     results : list
         Items are None, a pair of a kind (``tensor``, ``int``, ``float``, ``bool``) and a name, or a list of these.
     where : str
-        The node's place in the archive, for messages.
+        The node's location in the archive, for error messages.
     dead : list of str
         Values that nothing reads after this node.
     function : callable, optional
-        Computes the node in place of the table's kernel.
+        Called for this node instead of the table's kernel.
     label : str
-        The node's name in a profile, if not its target.
+        The node's name in a profile, if it is not the target.
     relu : bool
-        Whether the function ends with a ReLU.
+        Whether ``function`` ends with a ReLU.
     """
 
     target: str
@@ -105,7 +105,7 @@ class Graph:
     outputs : list
         Arguments of the same form as a node's.
     nodes : list of Node
-        The nodes, in order.
+        The nodes in execution order.
     tensors : dict of str to Meta
         Each tensor's dtype, sizes and strides.
     sizes : dict of str to int, str or tuple
@@ -119,7 +119,7 @@ class Graph:
     sizes: dict[str, Expression]
 
     def walk(self) -> Iterator[tuple[Graph, Node]]:
-        """All nodes, including those of nested graphs, each with its graph."""
+        """Yield all nodes, including those of nested graphs, each with its graph."""
         for node in self.nodes:
             yield self, node
             for arg in node.args:
@@ -131,7 +131,7 @@ class Graph:
 
 
 def parse_dtype(number: Any, where: str) -> np.dtype:
-    """The dtype for an archive code."""
+    """Return the dtype for a number of the archive."""
     name = _DTYPES.get(as_kind(number, int, where))
     if name is None:
         raise ProgramError(f"{where} has the dtype {number}, which torch {RANGE} do not have")
@@ -181,7 +181,7 @@ def _name(record: Any, where: str) -> Ref:
 
 
 def _number(kind: type) -> Callable[[Any, str], Any]:
-    """A parser of symbolic numbers: a name, or a constant."""
+    """Return a parser of symbolic numbers, which are given by a name or a constant."""
 
     def parse(record: Any, where: str) -> Any:
         found, value = union(record, where)
@@ -280,7 +280,7 @@ def _result(record: Any, where: str) -> Any:
 
 
 def result_names(results: list[Any]) -> Iterator[str]:
-    """The names in a node's results."""
+    """Yield the names in a node's results."""
     for found in results:
         if isinstance(found, list):
             yield from result_names(found)
@@ -289,7 +289,7 @@ def result_names(results: list[Any]) -> Iterator[str]:
 
 
 def refs(value: Any) -> Iterator[str]:
-    """The names in an argument."""
+    """Yield the names in an argument."""
     if isinstance(value, Ref):
         yield value.name
     elif isinstance(value, list):
@@ -303,7 +303,7 @@ _OPS = "torch.ops."
 
 
 def overload_name(target: str) -> str:
-    """The table's name for ``torch.ops.aten.add.Tensor``; other functions unchanged."""
+    """Return the table's name for ``torch.ops.aten.add.Tensor``; other functions unchanged."""
     space, _, rest = target.removeprefix(_OPS).partition(".")
     if not target.startswith(_OPS) or not rest or space == "higher_order":
         return target
@@ -331,12 +331,12 @@ def _parse_node(record: Any, where: str) -> Node:
 
 
 def parse_graph(record: Any, where: str) -> Graph:
-    """Parse and check a graph: each value is defined once, before it is read.
+    """Parse and check a graph: each value must be defined once, before it is read.
 
     Raises
     ------
     ProgramError
-        A field is missing or of the wrong type, or a value is undefined where it is read, or defined twice.
+        A field is missing or has the wrong type, or a value is defined twice or not before it is read.
     """
     inputs = [parse_argument(x, f"{where}.inputs[{i}]") for i, x in enumerate(items(record, "inputs", dict, where))]
     nodes = [_parse_node(x, f"{where}.nodes[{i}]") for i, x in enumerate(items(record, "nodes", dict, where))]
@@ -363,9 +363,10 @@ _WITH_EFFECTS = "torch.ops.higher_order.with_effects"
 
 
 def order_effects(graph: Graph) -> None:
-    """Replace each ``with_effects`` by the call that it makes.
+    """Replace each ``with_effects`` node by the call that it makes.
 
-    Its tokens order calls that print or raise; nodes are ordered already. An input token becomes the output token.
+    The effect tokens order calls that print or raise. Nodes are ordered already, so each output token is replaced by
+    its input token.
     """
     tokens: dict[str, Any] = {}
     for i, node in enumerate(graph.nodes):
@@ -382,7 +383,7 @@ def order_effects(graph: Graph) -> None:
 
 
 def check_names(graph: Graph, where: str) -> None:
-    """Refuse values that are read before their definition or defined twice; set each node's ``dead`` values."""
+    """Refuse values that are read before they are defined, or defined twice; set each node's ``dead`` values."""
     known: set[str] = set()
 
     def define(names: Iterator[str], at: str) -> None:

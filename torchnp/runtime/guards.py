@@ -1,8 +1,10 @@
-"""Guards: a program's assumptions about its arguments, as Python expressions in the archive, parsed but never executed.
+"""Guards: a program's assumptions about its arguments.
 
-torch writes a guard when the traced module branches on a dynamic size: ``if x.shape[0] > 4`` leaves
-``L['x'].size()[0] > 4``, and only one branch in the graph. An expression may have comparisons, boolean operators,
-arithmetic, a few functions, sizes, strides, arguments and constants; nothing else is accepted.
+The archive stores Python expressions, which are parsed but never executed.
+
+torch writes a guard when the traced module branches on a dynamic size. For ``if x.shape[0] > 4`` the archive has the
+guard ``L['x'].size()[0] > 4``, and the graph has only one branch. An expression may have comparisons, boolean
+operators, arithmetic, a few functions, sizes, strides, arguments and constants; nothing else is accepted.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _CALLS: dict[str, Callable[..., Any]] = FUNCTIONS | {
     "abs": abs,
     "int": int,
     "float": float,
-    "torch.sym_max": max,  # in guards since torch 2.14
+    "torch.sym_max": max,  # guards use this name since torch 2.14
     "torch.sym_min": min,
     "math.floor": math.floor,
     "math.ceil": math.ceil,
@@ -61,9 +63,10 @@ class Guard:
     text : str
         The expression in the archive.
     paths : mapping of str to int
-        The arguments' positions among the values of a call, by their spelling in the expression (``['x']['a']``).
+        The arguments' positions among the values of a call, by the spelling of the argument in the expression
+        (``['x']['a']``).
     where : str
-        The place in the archive, for messages.
+        The location in the archive, for error messages.
 
     Raises
     ------
@@ -85,11 +88,11 @@ class Guard:
 
     @property
     def text(self) -> str:
-        """The condition as torch's messages spell it, with the arguments' bare names."""
+        """The condition as torch's messages spell it, with the bare names of the arguments."""
         return re.sub(r"\bL\['(\w+)'\]", r"\1", ast.unparse(ast.parse(self._text, mode="eval")))
 
     def check(self, given: Sequence[Any]) -> None:
-        """Raise AssertionError, in torch's words, if the condition does not hold for the values of a call."""
+        """Raise torch's AssertionError if the condition does not hold for the values of a call."""
         try:
             holds = self._holds(given)
         except (ArithmeticError, LookupError, AttributeError, TypeError, ProgramError):
@@ -121,7 +124,7 @@ class Guard:
         return lambda given: function(*(part(given) for part in parts))
 
     def _look_up(self, node: ast.AST) -> Compiled:
-        """Compile ``L['x']``, ``L['x'].size()[0]`` or ``L['x'].stride()[0]``."""
+        """Compile a reference: ``L['x']``, ``L['x'].size()[0]`` or ``L['x'].stride()[0]``."""
         found = _PLACE.fullmatch(ast.unparse(node))
         place = self._place(found["path"]) if found else None
         if found is None or place is None:
@@ -144,7 +147,7 @@ _PLACE = re.compile(r"L(?P<path>(\[[^][]{1,200}\])+?)(\.(?P<what>size|stride)\(\
 
 
 def _called(node: ast.AST) -> Callable[..., Any] | None:
-    """The function for a name or a dotted name."""
+    """Return the function for a name or a dotted name, or None."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return _CALLS.get(f"{node.value.id}.{node.attr}")
     return _CALLS.get(node.id) if isinstance(node, ast.Name) else None

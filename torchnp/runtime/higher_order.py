@@ -1,4 +1,4 @@
-"""Higher-order operators: branches, loops, maps and scans that call graphs as functions of arrays."""
+"""Higher-order operators: branches, loops, maps and scans, which call graphs as functions of arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchnp.runtime.graph import Graph, Node
 from torchnp.runtime.json_fields import ProgramError
 
 ndarray = np.ndarray
-Function = Callable[..., list]  # a graph as a function: takes its inputs, returns the list of its outputs
+Function = Callable[..., list]  # a graph as a function: takes its inputs, returns a list of its outputs
 
 
 def _cond(pred: Any, when_true: Function, when_false: Function, operands: Sequence[Any]) -> list:
@@ -53,7 +53,7 @@ def _scan(combine: Function, init: Sequence[Any], xs: Sequence[ndarray], additio
     if not xs:
         return carry
     rows = []
-    for i in range(max(len(xs[0]), 1)):  # an empty input still selects its first element, as in torch
+    for i in range(max(len(xs[0]), 1)):  # for an empty input torch still selects the first element, and so raises
         found = combine(*carry, *[select(x, 0, i) for x in xs], *additional)
         carry, out = found[: len(init)], found[len(init) :]
         rows.append(out)
@@ -65,7 +65,7 @@ def _stacked(column: list[Any]) -> ndarray:
 
 
 def _grad_mode(enabled: bool, body: Function, *operands: Any) -> list:
-    """Run the body: gradients are never recorded here, so the mode does not matter."""
+    """Run the body. Gradients are never recorded here, so the mode does not matter."""
     return body(*operands)
 
 
@@ -73,7 +73,7 @@ _FIELD = re.compile(r"\{\{|\}\}|\{(\w*)\}")
 
 
 def _print(text: str, *args: Any, **kwargs: Any) -> None:
-    """torch's ``print`` of a format string; it comes from an archive, so fields may only be names or positions."""
+    """Print a format string as torch does. It comes from an archive, so its fields may only be names or positions."""
     places = iter(range(len(args)))
 
     def fill(found: re.Match) -> str:
@@ -103,7 +103,7 @@ class HigherOrder:
     Attributes
     ----------
     run : callable
-        Takes the node's arguments, with a function in place of each graph.
+        Takes the node's arguments, with a function instead of each graph.
     takes : str
         The kinds of its arguments in order: ``g`` a graph, ``l`` a list, ``v`` a value, ``*`` any further values.
     inputs : callable or None

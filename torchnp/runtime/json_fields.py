@@ -1,4 +1,4 @@
-"""Typed access to fields of JSON records; errors name the place in the file."""
+"""Typed access to fields of JSON records; error messages name the location in the file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ _KINDS = {
 
 
 class ProgramError(ValueError):
-    """A file is not a program that `torchnp.load` can run; the message says why, and in which member."""
+    """Raised when a file is not a program that `torchnp.load` can run; the message says why, and in which member."""
 
 
 def as_kind(value: Any, kind: type, where: str) -> Any:
-    """Check a value's JSON type; an integer also counts as a number, and true is not an integer."""
+    """Check a value's JSON type and return it.
+
+    An integer also counts as a number; true does not count as an integer.
+    """
     if kind is float and type(value) is str and value in ("Infinity", "-Infinity", "NaN"):
         return float(value)
     if kind is float and type(value) is int and abs(value) < 2**1000:
@@ -32,7 +35,7 @@ def as_kind(value: Any, kind: type, where: str) -> Any:
 
 
 def field(record: Any, name: str, kind: type, where: str) -> Any:
-    """A required field of a record, of a JSON type."""
+    """Return a required field of a record, checked to have a JSON type."""
     record = as_kind(record, dict, where)
     if name not in record:
         raise ProgramError(f"{where} has no {name!r}")
@@ -40,18 +43,18 @@ def field(record: Any, name: str, kind: type, where: str) -> Any:
 
 
 def optional(record: dict[str, Any], name: str, kind: type, where: str) -> Any:
-    """A field that may be null or absent."""
+    """Return a field that may be null or absent, and is None then."""
     return None if record.get(name) is None else as_kind(record[name], kind, f"{where}.{name}")
 
 
 def items(record: Any, name: str, kind: type, where: str) -> list:
-    """A field that is a list of values of one JSON type."""
+    """Return a field that is a list of values of one JSON type."""
     found = field(record, name, list, where)
     return [as_kind(x, kind, f"{where}.{name}[{i}]") for i, x in enumerate(found)]
 
 
 def union(record: Any, where: str) -> tuple[str, Any]:
-    """The name and value of a record's only field; the name is the kind."""
+    """Return the name and value of a record's only field; the name is the kind."""
     if len(as_kind(record, dict, where)) != 1:
         raise ProgramError(f"{where} must have one field, and has {sorted(record)[:5]}")
     return next(iter(record.items()))

@@ -1,6 +1,7 @@
 """The executor's fast linear layers and attention.
 
-Each takes the operator's own arguments and passes unsupported cases to the table's kernel, as in `fast_ops_common`.
+Each takes the operator's own arguments and passes unsupported cases to the table's kernel, as `fast_ops_common`
+describes.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ ndarray = np.ndarray
 
 
 class Linear:
-    """``x @ weight.T + bias`` with constant weight and bias; the weight is transposed once.
+    """The function ``x @ weight.T + bias`` with constant weight and bias; the weight is transposed once.
 
     Attributes
     ----------
     alone : bool
-        Whether small products run BLAS on one thread, because other operators in the program use torchnp's threads.
+        Whether BLAS uses one thread for small products, because other operators of the program use torchnp's threads.
     """
 
     def __init__(self, weight: ndarray, bias: ndarray | None) -> None:
@@ -56,19 +57,19 @@ _ALONE: Threshold = 1 << 22  # multiplications below which a second BLAS thread 
 
 # ---------------------------------------------------------------- attention
 
-# Exponentials of scores and of masks up to `_FAR` each, times values up to `_VALUE`, summed a million times, are normal
-# float32 numbers. Mask values below `_HIDDEN` contribute nothing.
+# Scores and masks are below `_FAR`, and values below `_VALUE`. Then exponentials of both, times values, summed a
+# million times, are normal float32 numbers. Mask values below `_HIDDEN` contribute nothing.
 _FAR, _VALUE, _HIDDEN = np.float32(20), np.float32(1e14), np.float32(-130)
-_SUMMED: Threshold = 1 << 18  # products up to which the kernel sums in double precision
-_SCORES: Threshold = 1 << 17  # scores per block, which stay in cache
-_QUERIES = 64  # queries per block under a causal mask: the block skips later keys
+_SUMMED: Threshold = 1 << 18  # up to this many products the table's kernel sums in double precision
+_SCORES: Threshold = 1 << 17  # scores per block; a block stays in cache
+_QUERIES = 64  # queries per block under a causal mask, so that the block can skip later keys
 
 
 def attention(
     query: ndarray, key: ndarray, value: ndarray, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
     *, scale: float | None = None, enable_gqa: bool = False,
 ) -> ndarray:  # fmt: skip
-    """``scaled_dot_product_attention``: see `_attended`."""
+    """Compute ``scaled_dot_product_attention``: see `_attended`."""
     found = _attended(query, key, value, attn_mask, dropout_p, is_causal, scale)
     if found is None:
         kernel = torchnp.table["aten::scaled_dot_product_attention"]
@@ -80,7 +81,10 @@ def flash_attention(
     query: ndarray, key: ndarray, value: ndarray, dropout_p: float = 0.0, is_causal: bool = False, *,
     attn_mask: Any = None, scale: float | None = None,
 ) -> ndarray:  # fmt: skip
-    """First result of ``_scaled_dot_product_flash_attention_for_cpu``, which takes no bool mask: see `_attended`."""
+    """Return the first result of ``_scaled_dot_product_flash_attention_for_cpu``, which takes no bool mask.
+
+    See `_attended`.
+    """
     found = None
     if attn_mask is None or plain(attn_mask):
         found = _attended(query, key, value, attn_mask, dropout_p, is_causal, scale)
@@ -93,10 +97,10 @@ def flash_attention(
 def _attended(
     q: ndarray, k: ndarray, v: ndarray, mask: Any, dropout_p: float, causal: bool, scale: float | None
 ) -> ndarray | None:  # fmt: skip
-    """Attention by blocks of queries, for scores so small that softmax need not subtract their maximum.
+    """Compute attention by blocks of queries, for scores so small that softmax need not subtract their maximum.
 
-    A mask is applied by multiplying the exponentials. Their sums come from a matrix product with a column of ones.
-    Returns None where the table's kernel must compute.
+    The exponentials are multiplied by the exponential of a mask. Their sums come from a matrix product with a column of
+    ones. Return None if the table's kernel must compute the result.
     """
     if dropout_p or not _attends(q, k, v) or (causal and mask is not None):
         return None
@@ -108,22 +112,25 @@ def _attended(
 
 
 def _attends(q: ndarray, k: ndarray, v: ndarray) -> bool:
-    """Whether the shapes and dtypes are supported and large enough to be worth it."""
+    """Return whether the shapes and dtypes are supported, and large enough for this path to be faster."""
     if not plain(q, k, v) or not q.ndim == k.ndim == v.ndim == 4 or k.shape != v.shape:
         return False
-    if q.strides[3] != q.itemsize:  # the result's layout would differ
+    if q.strides[3] != q.itemsize:  # the table's result would have another layout
         return False
     return q.shape[:2] == k.shape[:2] and q.shape[3] == k.shape[3] and q.size * k.shape[2] > _SUMMED
 
 
 @functools.lru_cache(maxsize=16)
 def _seen(queries: int, keys: int) -> ndarray:
-    """1 where a causal mask lets a query see a key, both counted from the same position."""
+    """Return 1 where a causal mask lets a query see a key, else 0; both are counted from the same position."""
     return np.tri(queries, keys, dtype=FLOAT)
 
 
 def _factors(mask: Any, shape: tuple[int, ...]) -> ndarray | None:
-    """A mask as factors of the exponentials, by batch, head, query and key; None if the fast path cannot use it."""
+    """Return a mask as factors of the exponentials, by batch, head, query and key.
+
+    Return None if the fast path cannot use it.
+    """
     if type(mask) is not ndarray or mask.dtype not in (np.bool_, FLOAT) or not 2 <= mask.ndim <= 4:
         return None
     if any(n not in (1, m) for n, m in zip(mask.shape[::-1], shape[::-1])):
@@ -139,7 +146,7 @@ def _factors(mask: Any, shape: tuple[int, ...]) -> ndarray | None:
 def _by_blocks(
     q: ndarray, k: ndarray, v: ndarray, mask: Any, causal: bool, scale: np.float32
 ) -> ndarray | None:  # fmt: skip
-    """Compute `_attended`; None if a number is too far from zero, or a query sees no key."""
+    """Compute `_attended`; return None if a number is too far from zero, or a query sees no key."""
     keys = k.shape[2]
     seen = None
     if not (v.max() < _VALUE and v.min() > -_VALUE):

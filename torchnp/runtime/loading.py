@@ -19,7 +19,7 @@ from torchnp.runtime.run import check_calls, missing
 from torchnp.runtime.symbols import parse_ranges
 
 ndarray = np.ndarray
-MAX_GUARDS = 1 << 20  # total characters of all guards, because each is compiled
+MAX_GUARDS = 1 << 20  # limit on the total characters of guards, because each one is compiled
 MAJOR = 8  # major version of the JSON schema in torch 2.12 to 2.15
 
 
@@ -31,10 +31,10 @@ def load(file: str | os.PathLike | IO[bytes], model: str | None = None, *, exact
     file : str, path or binary file
         The archive (``model.pt2``). A path's weights are memory-mapped: do not change the file while the program lives.
     model : str, optional
-        The program's name, if the archive holds several.
+        The name of one program, if the archive holds several.
     exact : bool, optional
-        Run the table's kernels node by node, for bitwise equal results. Otherwise constants are folded, batch norm is
-        folded into convolutions, and some operators run faster implementations, within their tolerances.
+        Run the table's kernels node by node, for bitwise equal results. Otherwise constants and batch norms are folded,
+        and some operators run faster implementations whose results stay within the operators' tolerances.
 
     Returns
     -------
@@ -64,14 +64,14 @@ def load(file: str | os.PathLike | IO[bytes], model: str | None = None, *, exact
 
 
 def read_graph(file: str | os.PathLike | IO[bytes], model: str | None = None) -> Graph:
-    """The graph of a program, whether or not it can run; ``torchnp requires`` uses it."""
+    """Return the graph of a program, even if it cannot run; ``torchnp requires`` uses it."""
     with Archive(file) as archive:
         where = f"models/{_which(archive, model)}.json"
         return _graph(field(_record(archive, where), "graph_module", dict, where), where)
 
 
 def _record(archive: Archive, where: str) -> dict[str, Any]:
-    """The program's JSON; refuses other schema versions than `MAJOR`."""
+    """Return the program's JSON; refuse other schema versions than `MAJOR`."""
     record = archive.json(where)
     version = field(record, "schema_version", dict, where)
     if (major := field(version, "major", int, where)) != MAJOR:
@@ -86,7 +86,7 @@ def _graph(module: dict[str, Any], where: str) -> Graph:
 
 
 def link(graph: Graph) -> None:
-    """Check that every call can run; `ProgramError` names all missing operators."""
+    """Check that every call can run. `ProgramError` names all missing operators."""
     if lacking := missing(graph):
         lines = "".join(f"\n  {name}: {why}" for name, why in sorted(lacking.items()))
         raise ProgramError(f"the program has {len(lacking)} operators that torchnp does not run:{lines}")
@@ -110,7 +110,10 @@ def _which(archive: Archive, model: str | None) -> str:
 
 
 def _payloads(archive: Archive, model: str, kind: str) -> dict[str, ndarray]:
-    """The arrays of a directory by their names in the module; arrays that share memory in torch share it here."""
+    """Return the arrays of a directory by their names in the module.
+
+    Arrays that share memory in torch share it here.
+    """
     home = f"data/{kind}"
     if f"{home}/{model}.pt" in archive.members:
         raise ProgramError(
@@ -137,7 +140,7 @@ def _payloads(archive: Archive, model: str, kind: str) -> dict[str, ndarray]:
 
 
 def _view(raw: ndarray, meta: Meta, where: str) -> ndarray:
-    """A tensor as a view of its storage's bytes."""
+    """Return a tensor as a view of the bytes of its storage."""
     numbers = [n for n in (*meta.shape, *meta.strides, meta.offset) if isinstance(n, int) and 0 <= n < 2**62]
     rank = len(meta.shape)
     if len(numbers) != 2 * rank + 1:
@@ -158,7 +161,7 @@ def _view(raw: ndarray, meta: Meta, where: str) -> ndarray:
 
 
 def _state(graph: Graph, signature: GraphSignature, found: dict[str, ndarray]) -> dict[str, ndarray]:
-    """The arrays that the program needs, checked against the graph's shapes and dtypes."""
+    """Return the arrays that the program needs, checked against the graph's shapes and dtypes."""
     state = {}
     for spec in signature.inputs:
         if not isinstance(spec, Stored):
@@ -215,7 +218,7 @@ def _signature(module: dict[str, Any], graph: Graph, where: str) -> GraphSignatu
 
 
 def _guards(record: dict[str, Any], module: dict[str, Any], takes: TreeSpec, where: str) -> list[Guard]:
-    """Parse the guards on the arguments, which they name as the module's ``forward`` does."""
+    """Parse the guards. They name arguments as the module's ``forward`` does."""
     call = next(c["signature"] for c in module["module_call_graph"] if c.get("fqn") == "")
     positional, named = takes.children
     names = items(call, "forward_arg_names", str, where) if call.get("forward_arg_names") else []
@@ -263,7 +266,7 @@ def _input(record: Any, graph: Graph, where: str) -> Input:
 
 
 def _output(record: Any, where: str) -> tuple[str, str | None, Any]:
-    """Parse an output: its role, the name it is written to, and its value."""
+    """Parse an output; return its role, the name of the array it is written to (or None), and its value."""
     kind, spec = union(record, where)
     if kind == "user_output":
         return "user", None, parse_argument(field(spec, "arg", dict, where), where)

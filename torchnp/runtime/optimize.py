@@ -1,7 +1,7 @@
-"""Graph optimization before execution: constant folding and fusion of neighbouring nodes.
+"""Graph optimization before execution: constant folding and fusion of adjacent nodes.
 
-``exact=True`` skips all of it. A replaced node has its own `function`, which must stay within the operator's tolerance;
-all other nodes keep the table's kernels.
+With ``exact=True`` a program skips it. A replaced node has its own `function`, whose results must stay within the
+operator's tolerance. All other nodes keep the table's kernels.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from torchnp.runtime.graph import Graph, Node, Ref, check_names, refs, result_na
 from torchnp.runtime.run import NUMBERS, ExecutionPlan
 
 ndarray = np.ndarray
-_SMALL = 1 << 20  # bytes that a folded constant may always have
+_SMALL = 1 << 20  # bytes up to which a constant is always folded
 _TURNED = 48 << 20  # budget in bytes for transposed copies of linear weights
 
 
 def optimize(graph: Graph, constants: Mapping[str, ndarray]) -> tuple[Graph, set[str]]:
-    """Optimize a graph; return it with the names of the constants that it now contains.
+    """Optimize a graph; return it with the names of the constants that are now part of it.
 
     Parameters
     ----------
     graph : Graph
         A graph that has passed `missing` and `check_calls`.
     constants : mapping of str to ndarray
-        The inputs whose values do not change, by name.
+        The inputs whose values never change, by name.
     """
     work = GraphOptimizer(graph, constants)
     work.fold()
@@ -64,7 +64,10 @@ class GraphOptimizer:
     # ------------------------------------------------------------ constants
 
     def fold(self) -> None:
-        """Fold nodes that depend only on constants, unless their results are written to or are outputs."""
+        """Fold nodes that depend only on constants.
+
+        Nodes whose results are written to, or are outputs, are not folded.
+        """
         left = []
         for node in self.nodes:
             if not self._folded(node):
@@ -86,14 +89,17 @@ class GraphOptimizer:
         )
         try:
             found = ExecutionPlan(Graph([], [Ref(n) for n in names], [filled], {}, {}))([])
-        except FAILURES:  # the error will occur when the program runs
+        except FAILURES:  # the error is raised when the program runs
             return False
         self.known.update(zip(names, found))
         self.used |= read & self._given
         return True
 
     def _is_small(self, names: list[str], read: set[str]) -> bool:
-        """Whether results are not much larger than their inputs: an archive's text alone could ask for huge ones."""
+        """Return whether results are not much larger than their inputs.
+
+        Otherwise the text of an archive alone could make folding allocate huge arrays.
+        """
         limit = max(_SMALL, 4 * sum(x.nbytes for n in read if isinstance(x := self.known[n], ndarray)))
         for meta in filter(None, map(self.graph.tensors.get, names)):
             sizes = [n for n in meta.shape if isinstance(n, int)]
@@ -107,13 +113,13 @@ class GraphOptimizer:
         return [self._value(v) for v in x] if isinstance(x, list) else x
 
     def _filled(self, x: Any) -> Any:
-        """Replace names of folded values by the values; names of the graph's inputs stay."""
+        """Replace the names of folded values by the values; keep the names of the graph's inputs."""
         if isinstance(x, Ref):
             return self.known[x.name] if x.name in self.known and x.name not in self._given else x
         return [self._filled(v) for v in x] if isinstance(x, list) else x
 
     def _constant(self, x: Any) -> Any:
-        """The known float32 array of an argument, or None."""
+        """Return the known float32 array of an argument, or None."""
         found = self.known.get(x.name) if isinstance(x, Ref) else x
         return found if isinstance(found, ndarray) and found.dtype == fast_ops_common.FLOAT else None
 
@@ -123,11 +129,12 @@ class GraphOptimizer:
     # ------------------------------------------------------------ neighbours
 
     def merge(self) -> None:
-        """Fuse nodes with their followers, and decide which images may be channels-last."""
+        """Fuse nodes with the nodes after them, and decide which images may be channels-last."""
         self._reads = Counter(n for node in self.nodes for n in refs([*node.args, *node.kwargs.values()]))
         self._reads.update(refs(self.graph.outputs))
         self._convolutions: dict[str, tuple[Node, dict[str, Any]]] = {}
-        self._fresh: dict[str, Node] = {}  # results of convolutions and in-memory sums, which nothing else holds
+        # Results of convolutions and of sums in their memory, which nothing else uses.
+        self._fresh: dict[str, Node] = {}
         left: list[Node] = []
         for node in self.nodes:
             step = _MERGES.get(node.target)
@@ -182,7 +189,7 @@ class GraphOptimizer:
         return meta is not None and meta.dtype == fast_ops_common.FLOAT and len(meta.shape) == 4
 
     def _normalize(self, node: Node) -> bool:
-        """Fold a batch norm with constant parameters into the weights of the convolution before it."""
+        """Fold a batch norm with constant parameters into the preceding convolution; return whether it was possible."""
         given = bound(node)
         x = given["input"]
         found = self._convolutions.get(x.name) if isinstance(x, Ref) and self._reads[x.name] == 1 else None
@@ -210,7 +217,7 @@ class GraphOptimizer:
         return True
 
     def _take_up(self, node: Node, follower: Node, what: str) -> None:
-        """Let a node produce its follower's result."""
+        """Make a node produce the result of the node after it."""
         name = node.results[0][1]
         self._convolutions.pop(name, None)
         self._fresh.pop(name, None)
@@ -233,7 +240,7 @@ class GraphOptimizer:
         return True
 
     def _add(self, node: Node) -> bool:
-        """Compute a sum with a fresh result, such as a convolution's, in that result's memory."""
+        """Compute a sum with a new result, such as a convolution's, in the memory of that result."""
         given = bound(node)
         pair = [given["self"], given["other"]]
         metas = [self.graph.tensors.get(x.name) if isinstance(x, Ref) else None for x in pair]
@@ -247,7 +254,8 @@ class GraphOptimizer:
             return False
         target = own[-1]
         result = self.graph.tensors.get(node.results[0][1])
-        if result is None or result.strides != self.graph.tensors[target.name].strides:  # torch lays it out otherwise
+        # torch gives the sum another layout.
+        if result is None or result.strides != self.graph.tensors[target.name].strides:
             return False
         node.function = fast_conv_pooling.add_into
         node.args, node.kwargs = [target, pair[0] if pair[1] == target else pair[1], False], {}
@@ -283,7 +291,7 @@ class GraphOptimizer:
         return False
 
     def _is_alone(self, node: Node) -> bool:
-        """Whether only a node's first result is read; if so, drop the others."""
+        """Return whether only a node's first result is read; if so, drop the others."""
         if any(self._reads[n] for n in result_names(node.results[1:])):
             return False
         node.results = node.results[:1]
@@ -298,7 +306,7 @@ class GraphOptimizer:
     # ------------------------------------------------------------ layout
 
     def _anywhere(self, name: str, seen: set[str]) -> bool:
-        """Whether nothing derived from an image depends on its memory format."""
+        """Return whether no value computed from an image depends on the image's memory format."""
         if name in seen:
             return True
         seen.add(name)
@@ -321,7 +329,7 @@ class GraphOptimizer:
         return True
 
     def _is_point(self, node: Node) -> bool:
-        """Whether a pooled image has one point, so that its memory format does not matter."""
+        """Return whether a pooled image has one point, so that its memory format does not matter."""
         meta = self.graph.tensors.get(node.results[0][1])
         return meta is not None and (len(meta.shape) == 2 or meta.shape[-2:] == (1, 1))
 
@@ -362,14 +370,14 @@ _ENDS = {"aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d", "aten::mean.
 
 
 def bound(node: Node) -> dict[str, Any]:
-    """A node's arguments by the names of its schema, with defaults."""
+    """Return a node's arguments by their names in the schema, with defaults."""
     schema = torchnp.table.schemas[node.target]
     given = dict(zip((a.name for a in schema.args if not a.kwonly), node.args)) | node.kwargs
     return {a.name: given.get(a.name, a.default) for a in schema.args}
 
 
 def _fits(array: ndarray | None, given: Any, n: int) -> bool:
-    """Whether a vector of length n is known, or none is given."""
+    """Return whether ``array`` is a vector of length n, or no argument is given."""
     return given is None if array is None else array.shape == (n,)
 
 
@@ -382,7 +390,7 @@ def _flat(x: Any) -> Iterator[Any]:
 
 
 def _is_pure(node: Node) -> bool:
-    """Whether a call is deterministic and has no side effects."""
+    """Return whether a call is deterministic and has no side effects."""
     if node.target in NUMBERS:
         return True
     schema = torchnp.table.schemas.get(node.target)
@@ -392,7 +400,7 @@ def _is_pure(node: Node) -> bool:
 
 
 def _changing(graph: Graph) -> set[str]:
-    """The names of values that may share memory with a written value or an output."""
+    """Return the names of values that may share memory with a written value or an output."""
     home: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -411,7 +419,7 @@ def _changing(graph: Graph) -> set[str]:
                 if argument.is_write:
                     written |= {*refs(x)}
         if schema is not None and {"running_mean", "running_var"} <= {a.name for a in schema.args}:
-            told = bound(node)  # training writes them, although the schema does not say so
+            told = bound(node)  # training writes the running statistics, although the schema does not say so
             if told.get("training", told.get("train", told.get("use_input_stats"))) is not False:
                 written |= {*refs([told["running_mean"], told["running_var"]])}
         if node.target not in NUMBERS and _may_share(node.target):
@@ -422,7 +430,7 @@ def _changing(graph: Graph) -> set[str]:
     return {name for name in everything if root(name) in roots}
 
 
-# Composite operators may return an argument (``reshape``, ``to``, ``dropout``); these never do.
+# Composite operators may return an argument itself (``reshape``, ``to``, ``dropout``); these never do.
 _FRESH = {
     f"aten::{name}"
     for name in (
@@ -434,7 +442,7 @@ _FRESH = {
 
 
 def _may_share(target: str) -> bool:
-    """Whether results may share arguments' memory: views, unknown operators and most composites."""
+    """Return whether results may share arguments' memory: those of views, unknown operators and most composites may."""
     schema = torchnp.table.schemas.get(target)
     if schema is None or schema.is_view or any(r.alias for r in schema.returns):
         return True

@@ -1,4 +1,4 @@
-"""A loaded program: a function of arrays with the exported module's argument and result structure."""
+"""A loaded program: a function of arrays whose arguments and results have the exported module's structure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class EffectToken:
-    """An input that only orders calls and has no value."""
+    """An input that has no value and only orders calls."""
 
     name: str
 
@@ -66,15 +66,16 @@ class GraphSignature:
     Attributes
     ----------
     inputs : list of Stored, UserInput, Constant or EffectToken
-        In the graph's order.
+        The inputs in the graph's order.
     outputs : list of tuple
-        ``("user", None)``, ``("token", None)``, or ``"state"`` or ``"input"`` with the name of the written array.
+        A role and a name for each output: ``("user", None)``, ``("token", None)``, or ``"state"`` or ``"input"`` with
+        the name of the array to write.
     takes, gives : TreeSpec
         The structure of the arguments (a pair of positional ones and keywords) and of the result.
     ranges : dict
         Minimum and maximum of each symbol.
     guards : list of Guard
-        Conditions on the arguments that tracing recorded.
+        Conditions on the arguments that were recorded when the module was traced.
     """
 
     inputs: list[Input]
@@ -92,7 +93,7 @@ class Requirement:
     Attributes
     ----------
     name : str
-        The overload, or the function as torch spells it.
+        The overload's name, or the function's name as torch spells it.
     count : int
         How many nodes call it.
     dtypes : tuple of str
@@ -101,7 +102,7 @@ class Requirement:
         As in the table; ``number`` for functions of sizes, ``graph`` for higher-order operators that run here, and
         ``unknown`` for anything else.
     differences : tuple of str
-        Catalogue ids of the differences of NumPy's counterpart.
+        Catalogue ids of the differences between the operator and its NumPy counterpart.
     """
 
     name: str
@@ -114,20 +115,22 @@ class Requirement:
 class Program:
     """A program that `torchnp.load` has read; call it like the exported module.
 
-    It takes NumPy arrays where the module took tensors, and returns arrays in the module's own structure: tuples,
-    lists, dicts and named tuples unchanged, objects of other classes as dicts of their fields. Values match the table's
-    kernels within the operators' tolerances, and bit for bit with ``exact``. As in torch, buffers keep what a call
-    writes to them, arguments that the module writes to are written in place, and results may alias arguments.
+    It takes NumPy arrays where the module took tensors, and returns arrays in the structure of the module's result.
+    Tuples, lists, dicts and named tuples are the same; an object of another class becomes a dict of its fields. Values
+    equal those of the table's kernels within the operators' tolerances, or bit for bit with ``exact``. As in torch,
+    buffers keep what a call writes to them, arguments to which the module writes are written in place, and results may
+    alias arguments.
 
     Attributes
     ----------
     graph : Graph
-        The nodes.
+        The graph that runs.
     signature : GraphSignature
         The roles of inputs and outputs.
     state : dict of str to ndarray
         Parameters, buffers and constants by their names in the module. To change the program, write to an array or
-        replace it. Arrays that the first call folded into its plan are read-only from then on.
+        replace it. The first call makes the arrays read-only that it folds into its execution plan; these can only be
+        replaced.
     exact : bool
         Whether results match the table's kernels bit for bit.
     """
@@ -155,28 +158,28 @@ class Program:
         return self.run(args, kwargs)
 
     def run(self, args: tuple, kwargs: dict[str, Any], report: Report | None = None) -> Any:
-        """Call the program and report each node that ran.
+        """Call the program, and report each node after it has run.
 
         Parameters
         ----------
         args, kwargs : tuple, dict
             The arguments of the call.
         report : callable, optional
-            Called with each `Node` that has run, and the seconds it took.
+            Called with each `Node` that has run and the seconds that it took.
 
         Returns
         -------
         result
-            In the module's structure.
+            The result, in the structure of the module's result.
 
         Raises
         ------
         ValueError
-            The arguments have another structure, in torch's words.
+            The arguments have another structure; the message is torch's.
         RuntimeError
-            An array has the wrong shape or dtype, or a size is out of range, in torch's words if it has a message.
+            An array has the wrong shape or dtype, or a size is out of range; the message is torch's if torch has one.
         AssertionError
-            A condition on the arguments that tracing recorded does not hold, in torch's words.
+            A condition that was recorded when the module was traced does not hold; the message is torch's.
         """
         given = self.flatten(args, kwargs)
         values = self._values(given)
@@ -186,7 +189,7 @@ class Program:
         return self.signature.gives.build(iter(leaves))
 
     def _planned(self) -> ExecutionPlan:
-        """The plan, rebuilt if an array folded into it was replaced."""
+        """Return the execution plan; build it again if an array that was folded into it has been replaced."""
         if self._plan is None or any(self.state.get(target) is not x for target, x in self._used.items()):
             if self.exact:
                 self._plan = ExecutionPlan(self.graph)
@@ -205,7 +208,7 @@ class Program:
     # ------------------------------------------------------------ arguments
 
     def flatten(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
-        """A call's values in the graph's order; ValueError in torch's words if their structure differs."""
+        """Return a call's values in the graph's order. If their structure differs, raise torch's ValueError."""
         takes = self.signature.takes
         names = list(takes.children[1].keys or ())
         if set(kwargs) != set(names):
@@ -224,7 +227,7 @@ class Program:
             ) from None
 
     def arrange(self, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        """Build a call's arguments from values by the names of `inputs`; constants come from the program.
+        """Build a call's arguments from values, given by the names of `inputs`; constants come from the program.
 
         Raises
         ------
@@ -245,7 +248,7 @@ class Program:
         return [spec for spec in self.signature.inputs if spec.name is not None]
 
     def _values(self, given: list[Any]) -> dict[int, Any]:
-        """The value of each input, checked in torch's order."""
+        """Return the value of each input, checked in torch's order."""
         values: dict[int, Any] = {}
         sizes: dict[str, int] = {}
         rest = iter(zip(given, self._paths))
@@ -283,7 +286,7 @@ class Program:
                     "(e.g. with Dim.DYNAMIC)"
                 )
             return
-        if len(names) > 1:  # torch leaves these to assertions in the graph
+        if len(names) > 1:  # torch checks these sizes by assertions in the graph
             return
         (name,) = names
         if name in known:
@@ -296,7 +299,7 @@ class Program:
                 raise RuntimeError(f"Expected input {path} = {size} {words}")
             known[name] = found
         low, high = self.signature.ranges.get(spell(expected), (None, None))
-        if low is not None and low > 2 and size < low:  # torch lets sizes of 0 and 1 pass
+        if low is not None and low > 2 and size < low:  # torch accepts sizes of 0 and 1
             raise RuntimeError(f"Expected input at {path} to be >= {low}, but got {size}")
         if high is not None and size > high:
             raise RuntimeError(f"Expected input at {path} to be <= {high}, but got {size}")
@@ -304,7 +307,7 @@ class Program:
     # ------------------------------------------------------------ results
 
     def _write(self, results: list[Any], users: dict[str, Any]) -> None:
-        """Write the program's new values of buffers and of the caller's arguments into them."""
+        """Write the new values that the program computed for buffers and the caller's arguments into these arrays."""
         for value, (kind, written) in zip(results, self.signature.outputs):
             if written is None:
                 continue
@@ -312,12 +315,12 @@ class Program:
             torchnp.table["aten::copy_"](target, value)
 
     def requires(self) -> list[Requirement]:
-        """Every operator that the program calls, by name, with its dtypes and its status in the table."""
+        """Return every operator that the program calls, by name, with its dtypes and its status in the table."""
         return requirements(self.graph)
 
 
 def requirements(graph: Graph) -> list[Requirement]:
-    """Every operator in a graph and its nested graphs, by name."""
+    """Return every operator in a graph and its nested graphs, by name."""
     counts: Counter[str] = Counter()
     dtypes: dict[str, dict[str, None]] = {}
     for home, node in graph.walk():
@@ -340,7 +343,7 @@ def _shown(spec: UserInput) -> str:
 
 
 def _check_constant(expected: Any, value: Any, path: str) -> None:
-    """Refuse a value other than the one at export; for None, torch accepts anything."""
+    """Refuse a value other than the one at export; if that one was None, accept anything, as torch does."""
     if expected is None:
         return
     both_nan = isinstance(expected, float) and isinstance(value, float) and math.isnan(expected) and math.isnan(value)

@@ -1,4 +1,4 @@
-"""Nested arguments and results: parse an archive's JSON tree specifications, flatten and rebuild values by them."""
+"""Nested arguments and results: parse an archive's JSON tree specifications; flatten and rebuild values by them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchnp.runtime.archive import parse_json
 from torchnp.runtime.json_fields import ProgramError, as_kind, field
 
 MAX_DEPTH = 100
-MAX_PATHS = 1 << 22  # total characters of all paths
+MAX_PATHS = 1 << 22  # limit on the total characters of all paths
 _SEQUENCES: dict[str, Callable[[list], Any]] = {
     "builtins.tuple": tuple,
     "builtins.list": list,
@@ -40,7 +40,7 @@ class TreeSpec:
     kind : str
         torch's name of the type; empty for a leaf.
     children : tuple of TreeSpec
-        The items.
+        The specifications of the items.
     keys : tuple of str, int, float or bool, or None
         The names of the children, if they have any.
     make : callable
@@ -56,7 +56,7 @@ class TreeSpec:
         return self.spell(0)
 
     def spell(self, indent: int) -> str:
-        """The specification as torch's messages print it."""
+        """Return the specification as torch's messages print it."""
         if not self.kind:
             return "*"
         context = list(self.keys) if self.keys is not None else None
@@ -73,7 +73,7 @@ class TreeSpec:
         return self.make([child.build(leaves) for child in self.children]) if self.kind else next(leaves)
 
     def paths(self, prefix: str = "") -> Iterator[str]:
-        """The path of each leaf in Python notation: ``[0]['a']``."""
+        """Yield the path of each leaf in Python notation: ``[0]['a']``."""
         if not self.kind:
             yield prefix
             return
@@ -82,7 +82,7 @@ class TreeSpec:
             yield from child.paths(f"{prefix}[{key!r}]")
 
     def path_sizes(self) -> tuple[int, int]:
-        """The number of leaves and the approximate total length of `paths`, without building them."""
+        """Return the number of leaves and the approximate total length of `paths`, without building the paths."""
         if not self.kind:
             return 1, 0
         values = total = 0
@@ -92,7 +92,7 @@ class TreeSpec:
         return values, total
 
     def flatten(self, value: Any) -> list[Any]:
-        """The leaf values of a structure; raises `Mismatch` if the structure differs."""
+        """Return the leaf values of a structure; raise `Mismatch` if it differs from the specification."""
         if not self.kind:
             if _container(value):
                 raise Mismatch
@@ -106,14 +106,14 @@ class TreeSpec:
                 raise Mismatch
             return list(value)
         if not isinstance(value, Mapping) and self.kind not in _MAPPINGS and not _container(value):
-            value = getattr(value, "__dict__", None)  # an object whose class the program knows by its fields
+            value = getattr(value, "__dict__", None)  # an object of a class that is not known here: use its fields
         if not isinstance(value, Mapping) or set(value) != set(self.keys):
             raise Mismatch
         return [value[key] for key in self.keys]
 
 
 class Mismatch(Exception):
-    """A value does not have the structure of a specification."""
+    """Raised when a value does not have the structure of a specification."""
 
 
 LEAF = TreeSpec("", (), None, tuple)
@@ -124,7 +124,7 @@ def _container(value: Any) -> bool:
 
 
 def describe(value: Any) -> TreeSpec:
-    """The specification of a caller's value."""
+    """Return the specification of a caller's value."""
     if isinstance(value, dict):
         return TreeSpec("builtins.dict", tuple(map(describe, value.values())), tuple(value), dict)
     if _container(value):
@@ -159,7 +159,7 @@ def _parse(record: Any, named: Mapping[str, Any], where: str, depth: int) -> Tre
     if kind in _SEQUENCES:
         return TreeSpec(kind, children, None, _SEQUENCES[kind])
     keys = _keys(kind, context, record, named, where)
-    if keys is None:  # a class without named fields: its children in a list
+    if keys is None:  # a class without named fields: put its children in a list
         return TreeSpec(kind, children, None, list)
     if len(keys) != len(children) or len(set(keys)) != len(keys):
         raise ProgramError(f"{where} has {len(children)} values for the names {list(keys)[:8]}")
@@ -170,7 +170,7 @@ def _parse(record: Any, named: Mapping[str, Any], where: str, depth: int) -> Tre
 
 
 def _keys(kind: str, context: Any, record: Any, named: Mapping[str, Any], where: str) -> tuple | None:
-    """The names of the children of a dict, a namedtuple, a dataclass, or another class with fields."""
+    """Return the names of the children of a dict, a namedtuple, a dataclass or another class with fields; else None."""
     if kind == "collections.namedtuple":
         name = str(context).strip('"')
         names = field(named.get(name), "field_names", list, f"{where}: the fields of {name!r}")
@@ -179,7 +179,7 @@ def _keys(kind: str, context: Any, record: Any, named: Mapping[str, Any], where:
     elif kind in _MAPPINGS:
         names = as_kind(context, list, where)
     elif type(context) is list and len(context) == 2 and all(type(x) is list for x in context):
-        names = context[0]  # a dataclass: its fields, then the fields that are None
+        names = context[0]  # a dataclass: a list of its fields, then a list of the fields that are None
     elif type(context) is list:
         names = context
     else:

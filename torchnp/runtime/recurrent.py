@@ -1,7 +1,8 @@
-"""The executor's fast LSTM and GRU: one product and one tanh call for the gates of a step.
+"""The executor's fast LSTM and GRU: each step makes one matrix product and one tanh call for all gates.
 
-The logistic function of x is (1 + tanh(x / 2)) / 2, so the weights of logistic gates are halved beforehand. Each gate's
-values are contiguous in memory, and products are split so that BLAS does not copy their operands.
+The logistic function of x is (1 + tanh(x / 2)) / 2, so one tanh call can compute all gates if the weights of the
+logistic ones are halved beforehand. Each gate's values are contiguous in memory, and products are split so that BLAS
+does not copy their operands.
 """
 
 from __future__ import annotations
@@ -18,17 +19,20 @@ from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 _HALF = np.array(0.5, FLOAT)
-_ALONE: Threshold = 1 << 18  # multiplications up to which OpenBLAS uses one thread and does not copy operands
-_NARROW: Threshold = 64  # minimum columns of a part
+_ALONE: Threshold = 1 << 18  # up to this many multiplications OpenBLAS uses one thread and does not copy operands
+_NARROW: Threshold = 64  # minimum number of columns of a part
 
 
 class _Weights(NamedTuple):
-    """One direction of one layer: (parts, given, each), (parts, size, each), and two (parts, 1, each) or None."""
+    """The weights of one direction of one layer.
+
+    Their shapes are (parts, given, each), (parts, size, each), and (parts, 1, each) or None for the last two.
+    """
 
     of_input: ndarray
     of_state: ndarray
     bias: ndarray | None
-    of_last: ndarray | None  # added only to the state's product of the last gate
+    of_last: ndarray | None  # added only to the product of the state and the last gate's weights
 
 
 class Recurrent(ABC):
@@ -37,12 +41,12 @@ class Recurrent(ABC):
     name: str
     gates: int
     order: tuple[int, ...]  # the gates' positions in torch's weights
-    logistic: int  # the first so many of these gates are logistic
+    logistic: int  # number of logistic gates, which come first in ``order``
     states: int
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[list[ndarray], int, _Weights]] = {}
-        self.keep = False  # whether the weights are constant, so that prepared ones are cached
+        self.keep = False  # whether the weights are constant, so that the prepared ones are cached
 
     def __call__(
         self, input: ndarray, hx: Any, params: Sequence[ndarray], has_biases: bool, num_layers: int,
@@ -78,7 +82,7 @@ class Recurrent(ABC):
     def _matching(
         self, x: ndarray, states: Sequence[ndarray], params: Sequence[ndarray], per_layer: int, directions: int, batch_first: bool
     ) -> bool:  # fmt: skip
-        """Whether all sizes fit; if not, the table's kernel raises the error."""
+        """Return whether all sizes match; if not, the table's kernel raises the error."""
         batch, size = x.shape[0 if batch_first else 1], states[0].shape[-1]
         if not size or any(h.shape != (len(params) // per_layer, batch, size) for h in states):
             return False
@@ -91,7 +95,7 @@ class Recurrent(ABC):
         return True
 
     def _weights(self, k: int, params: Sequence[ndarray], batch: int) -> _Weights:
-        """Prepare the weights of one direction of one layer, with the logistic gates first and halved."""
+        """Prepare the weights of one direction of one layer: logistic gates first, their weights halved."""
         size = params[1].shape[1]
         parts = 1  # parts per gate
         while batch * size * (size // parts) > _ALONE and size % (2 * parts) == 0 and size // parts >= 2 * _NARROW:
@@ -112,7 +116,7 @@ class Recurrent(ABC):
 
     @abstractmethod
     def _biases(self, of_input: ndarray | None = None, of_state: ndarray | None = None) -> tuple[Any, Any]:
-        """The bias of the input's products, and the bias of the state's product of the last gate alone."""
+        """Return the bias of the input's products, and the separate bias of the state's product of the last gate."""
 
     def _layer(
         self, x: ndarray, states: list[ndarray], weights: _Weights, out: ndarray, reverse: bool
@@ -142,11 +146,14 @@ class Recurrent(ABC):
 
     @abstractmethod
     def _step(self, gates: ndarray, own: list[ndarray], bias: ndarray | None) -> Any:
-        """The function that updates the states in place, from the state's products and a step's input products."""
+        """Return the function that updates the states in place.
+
+        It takes a step's input products; ``gates`` has the state's products.
+        """
 
 
 class LSTM(Recurrent):
-    """LSTM: gates i, f, g and o; a state and a cell."""
+    """LSTM with the gates i, f, g and o; its states are the hidden state and the cell."""
 
     name, gates, order, logistic, states = "aten::lstm.input", 4, (0, 1, 3, 2), 3, 2
 
@@ -173,7 +180,7 @@ class LSTM(Recurrent):
 
 
 class GRU(Recurrent):
-    """GRU: gates r and z and the candidate n; one state."""
+    """GRU with the gates r and z and the candidate n; it has one state."""
 
     name, gates, order, logistic, states = "aten::gru.input", 3, (0, 1, 2), 2, 1
 

@@ -1,4 +1,4 @@
-"""Run a graph node by node on the table's kernels."""
+"""Run a graph node by node with the table's kernels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from torchnp.runtime.graph import Graph, Node, Operator, Ref, Unread, refs, resu
 from torchnp.runtime.higher_order import HIGHER
 from torchnp.runtime.json_fields import ProgramError
 
-Report = Callable[[Node, float], None]  # called with a node that has run, and its seconds
-Reader = Callable[[list[Any]], Any]  # reads from the list of all values
-# A kernel, readers of its arguments and keywords, the writer of its results, the dead places after it, and its node.
+Report = Callable[[Node, float], None]  # called with a node that has run and its seconds
+Reader = Callable[[list[Any]], Any]  # reads one or more arguments from the list of all values
+# A kernel, readers of its arguments and keywords, the writer of its results, the indices of values that are dead after
+# it, and its node.
 Step = tuple[Callable[..., Any], Reader, Reader | None, Callable[[list[Any], Any], None], list[int], Node]
 
 
@@ -25,7 +26,7 @@ def _sym_sqrt(x: float) -> float:
     return math.sqrt(x)
 
 
-# Functions of sizes in programs: Python's own, and torch's counterparts.
+# Functions of sizes in programs: Python's, and torch's equivalents.
 NUMBERS: dict[str, Callable[..., Any]] = {
     f"_operator.{name}": getattr(operator, name)
     for name in (
@@ -52,14 +53,14 @@ NUMBERS |= {
 
 
 def _small_power(base: Any, exponent: Any) -> Any:
-    """A power of a size, bounded: sizes fit in 64 bits, and a malformed program could exhaust memory."""
+    """Return a power of a size. The exponent is bounded, because a malformed program could otherwise exhaust memory."""
     if isinstance(exponent, int) and exponent > 64 and isinstance(base, int) and abs(base) > 1:
         raise OverflowError(f"a size is to the power of {exponent}")
     return base**exponent
 
 
 def missing(graph: Graph) -> dict[str, str]:
-    """The targets that cannot run, and why not."""
+    """Return the targets that cannot run, and why they cannot."""
     table = torchnp.table
     found: dict[str, str] = {}
     for _, node in graph.walk():
@@ -111,7 +112,7 @@ def check_calls(graph: Graph) -> None:
 
 
 class ExecutionPlan:
-    """A graph ready to run: each node's kernel, and its arguments' places in a list of all values.
+    """A graph that is ready to run: each node's kernel, and the indices of its arguments in a list of all values.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ class ExecutionPlan:
 
     def __init__(self, graph: Graph) -> None:
         self._names: dict[str, int] = {}
-        self._values: list[Any] = []  # constants, in their places
+        self._values: list[Any] = []  # the initial values: constants at their indices
         self._inputs = [self._place(x.name) if isinstance(x, Ref) else None for x in graph.inputs]
         self._steps = [self._step(node) for node in graph.nodes]
         self._outputs = [self._reader(x) for x in graph.outputs]
@@ -132,9 +133,10 @@ class ExecutionPlan:
         Parameters
         ----------
         inputs : list
-            Arrays of any shape and dtype, and numbers; the list is emptied to free values after their last use.
+            Arrays of any shape and dtype, and numbers. The list is emptied, so that values can be freed after their
+            last use.
         report : callable, optional
-            Called with each node that has run, and the seconds it took.
+            Called with each node that has run and the seconds that it took.
 
         Returns
         -------
@@ -200,7 +202,7 @@ class ExecutionPlan:
         return function, args, kwargs, keep, [self._place(name) for name in node.dead], node
 
     def _at(self, x: Any) -> int | Reader:
-        """An argument's place among the values, or a reader that builds it from them."""
+        """Return an argument's index among the values, or a reader that builds it from them."""
         if isinstance(x, Ref):
             return self._place(x.name)
         if isinstance(x, Graph):
@@ -216,7 +218,7 @@ class ExecutionPlan:
         return _getter(at) if isinstance(at, int) else at
 
     def _result_writer(self, node: Node, several: bool) -> Callable[[list[Any], Any], None]:
-        """The function that writes a node's results to their places."""
+        """Return the function that stores a node's results among the values."""
         if not any(True for _ in result_names(node.results)):
             return lambda values, found: None
         one = node.results[0]
@@ -229,7 +231,7 @@ class ExecutionPlan:
 
 
 def run(graph: Graph, inputs: Sequence[Any], report: Report | None = None) -> list[Any]:
-    """Run a graph once; return its outputs, in order. To run it again, keep an `ExecutionPlan`."""
+    """Run a graph once; return its outputs in order. To run it again, keep an `ExecutionPlan`."""
     return ExecutionPlan(graph)([*inputs], report)
 
 
@@ -248,7 +250,7 @@ _NUMBER = {"int": int, "float": float, "bool": bool}
 
 
 def _bind(node: Node, results: list[Any], found: Any, values: list[Any], places: dict[str, int]) -> None:
-    """Write results to the places of their names, converting numbers to their kinds."""
+    """Store results under their names, converting numbers to their kinds."""
     if not isinstance(found, (list, tuple)) or len(found) != len(results):
         given = len(found) if isinstance(found, (list, tuple)) else 1
         raise ProgramError(f"{node.where} has given {given} results, and the program names {len(results)}")

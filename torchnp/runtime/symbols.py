@@ -1,4 +1,4 @@
-"""Symbolic sizes: expressions of ``Symbol('s77', ...)`` that stand for input sizes, without SymPy.
+"""Symbolic sizes without SymPy: expressions of symbols such as ``Symbol('s77', ...)``, which stand for input sizes.
 
 An expression is an integer, the name of a symbol, or a tuple of a function's name and its operands.
 """
@@ -86,7 +86,7 @@ def _literal(node: ast.AST | None) -> Any:
 
 
 def symbols(expression: Expression) -> set[str]:
-    """The names in an expression."""
+    """Return the names of the symbols in an expression."""
     found, left = set(), [expression]
     while left:
         part = left.pop()
@@ -98,12 +98,12 @@ def symbols(expression: Expression) -> set[str]:
 
 
 def evaluate(expression: Expression, values: Mapping[str, int]) -> int:
-    """The value of an expression.
+    """Return the value of an expression.
 
     Raises
     ------
     ProgramError
-        It divides by zero, or does not fit in 64 bits.
+        The expression divides by zero, or its value does not fit in 64 bits.
     """
     if isinstance(expression, int):
         return expression
@@ -119,7 +119,7 @@ def evaluate(expression: Expression, values: Mapping[str, int]) -> int:
 
 
 def solve(expression: Expression, symbol: str, size: int) -> int | None:
-    """Solve a linear expression of one symbol for ``size``; None if there is no solution."""
+    """Solve a linear expression of one symbol for ``size``; return None if there is no solution."""
     zero, one = (evaluate(expression, {symbol: n}) for n in (0, 1))
     if one == zero:
         return None
@@ -131,7 +131,7 @@ _SIGNS = {"Add": " + ", "Mul": "*", "Pow": "**", "PowByNatural": "**"}
 
 
 def spell(expression: Expression) -> str:
-    """An expression as SymPy prints it: ``2*s77``."""
+    """Return an expression as SymPy prints it: ``2*s77``."""
     if not isinstance(expression, tuple):
         return str(expression)
     name, *args = expression
@@ -142,7 +142,7 @@ def spell(expression: Expression) -> str:
 
 
 def parse_ranges(record: Any, where: str) -> dict[str, tuple[int | None, int | None]]:
-    """The bounds of each symbol; None for no bound."""
+    """Return the lower and upper bound of each symbol; None means no bound."""
     return {
         name: tuple(
             optional(as_kind(r, dict, where), bound, int, f"{where}.{name}") for bound in ("min_val", "max_val")

@@ -1,1 +1,1 @@
-"""Server side of remote tensors: NumPy only, no torch."""
+"""Server side of remote tensors. It uses NumPy and no torch."""

@@ -12,7 +12,7 @@ from torchnp.rpc.server.serve_arguments import serve_with
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``torchnp serve`` on a free port; returns the exit status."""
+    """Run ``torchnp serve`` on a free port; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m torchnp.rpc.server", description="Run the operators of remote tensors."
     )

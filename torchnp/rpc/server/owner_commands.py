@@ -1,4 +1,4 @@
-"""``torchnp owner``: manage budgets, tokens and freezes of a server's datasets in the ledger file."""
+"""``torchnp owner``: manage the budgets and freezes of a server's datasets in the ledger file, and make tokens."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def add_owner_commands(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command that the options select; returns the exit status.
+    """Run the command that the options select; return the exit status.
 
     Raises
     ------
     ValueError, LedgerError
-        The command cannot be carried out; the message is for the user.
+        The command cannot be carried out; the message is written for the user.
     """
     if args.owner_command == "token":
         return _token(args.name)
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_names(ledger: Ledger, args: argparse.Namespace) -> None:
-    """Raise ValueError for a dataset that neither the ledger nor server.toml knows, or a client not in server.toml.
+    """Raise ValueError for a dataset that neither the ledger nor server.toml has, or a client that server.toml lacks.
 
     The first budget of a new ledger may name any dataset, and so may a budget with ``--new``.
     """

@@ -10,13 +10,13 @@ from torchnp.rpc.server.privacy.row_calls import rule
 
 
 def listed() -> dict[str, str]:
-    """Map the name of each overload that keeps a row label to its rule in words."""
+    """Return the rule, in words, of each overload that keeps a row label."""
     found = {name: rule(schema) for name, schema in load().items() if wire.can_travel(schema)}
     return {name: words for name, words in sorted(found.items()) if words}
 
 
 def shown(as_json: bool) -> str:
-    """Format the list as text, one overload per line, or as JSON."""
+    """Return the list as text, one overload per line, or as JSON."""
     rules = listed()
     if as_json:
         return json.dumps(rules, indent=1)
@@ -25,7 +25,10 @@ def shown(as_json: bool) -> str:
 
 
 def table() -> str:
-    """Format the list as a Markdown table, one rule per row; an asterisk marks in-place variants that keep it too."""
+    """Return the list as a Markdown table with one row per rule.
+
+    An asterisk says that the in-place variant keeps the label too.
+    """
     rules = listed()
     by_rule: dict[str, list[str]] = {}
     for name, words in rules.items():

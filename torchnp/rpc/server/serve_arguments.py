@@ -1,4 +1,4 @@
-"""Turn an owner's server.toml, command line and environment into the arguments of `serve`."""
+"""Convert an owner's server.toml, command line and environment to the arguments of `serve`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchnp.rpc.server.monitoring.metrics import check_installed
 from torchnp.rpc.server.monitoring.rlimits import this_machines
 from torchnp.rpc.server.privacy.row_labels import dataset_of
 
-# Settings of a token; those for its limits and operators are rows of the server's table.
+# Settings that only a token has, and the server's settings that a token may override.
 _OF_TOKEN = (
     Setting("hash", TEXT, None, ""),
     Setting("certificate", TEXT, None, ""),
@@ -40,7 +40,7 @@ def serve_with(options: argparse.Namespace) -> None:
     Raises
     ------
     ValueError
-        An option is invalid; the message is for the user.
+        An option is invalid; the message is written for the user.
     OSError
         The port cannot be bound.
     """
@@ -54,12 +54,12 @@ def serve_with(options: argparse.Namespace) -> None:
 
 
 def arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of `torchnp.rpc.server.transports.server.serve` from options and file; options override the file.
+    """Return the arguments of `torchnp.rpc.server.transports.server.serve`. Options override the file.
 
     Raises
     ------
     ValueError
-        A setting is invalid; the message says where it was written and what is allowed.
+        A setting is invalid. The message says where it was written and what is allowed.
     """
     said, folder, values = _said(options)
     limits = Limits(*(values[name] for name in _LIMITS))
@@ -87,12 +87,12 @@ def arguments(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def tokens(options: argparse.Namespace) -> list[Token]:
-    """Read the current tokens from options and file, including the shared one.
+    """Return the current tokens from options and file, including the shared token.
 
     Raises
     ------
     ValueError
-        A setting is invalid; the message says where it was written and what is allowed.
+        A setting is invalid. The message says where it was written and what is allowed.
     """
     said, _, values = _said(options)
     one = _token(options, values["token_file"])
@@ -101,7 +101,7 @@ def tokens(options: argparse.Namespace) -> list[Token]:
 
 
 def names_in(file: str) -> tuple[set[str], set[str]]:
-    """Names of the datasets, as budgets name them, and of the clients in a server.toml.
+    """Return the names of the datasets (as budgets name them) and of the clients in a server.toml.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def names_in(file: str) -> tuple[set[str], set[str]]:
 
 
 def _said(options: argparse.Namespace) -> tuple[dict[str, Any], Path, dict[str, Any]]:
-    """Content of the file, its folder, and all settings."""
+    """Return the content of the file, its folder, and the values of all settings."""
     said, folder = ({}, Path()) if options.config is None else _file(options.config)
     values = {row.name: row.default for row in SETTINGS} | {"port": options.default_port}
     values |= _read(said, SETTINGS, options.config, folder, also=("datasets", "tokens"))
@@ -141,7 +141,7 @@ def _file(name: str) -> tuple[dict[str, Any], Path]:
 def _read(
     said: Mapping[str, Any], rows: Iterable[Setting], where: str, folder: Path, also: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Parse a table of server.toml; ``where`` is its name in error messages."""
+    """Return the values in a table of server.toml; ``where`` is the table's name in error messages."""
     known = {row.name: row for row in rows}
     values = {}
     for key, value in said.items():
@@ -164,7 +164,7 @@ def _instead(key: str, known: list[str]) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Format a value roughly as the file has it, in one short line."""
+    """Return a value roughly as the file spells it, in one short line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -174,7 +174,7 @@ def _toml(value: Any) -> str:
 
 
 def _token(options: argparse.Namespace, file: str | None) -> str | None:
-    """Shared token of all clients, from the option, the token file or $TORCHNP_TOKEN."""
+    """Return the shared token of all clients, from the option, the token file or $TORCHNP_TOKEN."""
     if options.token is not None and options.token_file is not None:
         raise ValueError("give --token or --token-file, not both")
     if options.token is not None:
@@ -210,7 +210,7 @@ def _tokens(said: Any, config: str, limits: Limits) -> list[Token]:
 
 
 def _datasets(said: Any, config: str, folder: Path, texts: Iterable[str]) -> dict[str, np.ndarray]:
-    """Load the datasets of the file and of the command line, which overrides it."""
+    """Load the datasets of the file and of the command line, which overrides the file."""
     named = [(name, file, folder, f"{config}: datasets.{name}") for name, file in _flat(said, f"{config}: datasets")]
     options = named_files("--dataset", texts)
     named = [n for n in named if n[0] not in options]
@@ -228,7 +228,7 @@ def _datasets(said: Any, config: str, folder: Path, texts: Iterable[str]) -> dic
 
 
 def _flat(said: Any, where: str, prefix: str = "") -> Iterable[tuple[str, str]]:
-    """Flatten a table to dotted names and files, as TOML reads ``digits.x = ...`` as a nested table."""
+    """Yield dotted names and files of a table; TOML reads ``digits.x = ...`` as a nested table."""
     if not isinstance(said, dict):
         raise ValueError(f'{where} = {_toml(said)}: write NAME = "FILE.npy"')
     for key, value in said.items():

@@ -1,11 +1,14 @@
-"""The wire frames of the remote tensor: msgspec structs encoded as MessagePack arrays, with no pickle and no code.
+"""The wire frames of the remote tensor: msgspec structs encoded as MessagePack arrays.
 
-The types state every bound: the decoder rejects a frame that is too long, too deep or of the wrong type.
+They contain no pickle and no code.
 
-A connection carries messages. Each side's first message is a bare frame: HELLO, and the answer to it. Every later
-message is a frame number (eight bytes, big-endian) and a frame. Session frames are numbered from 1 in each direction,
-across all connections of the session; 0 marks frames of the connection alone (TICKET, CREDIT, BYE, and an ERR that
-ends it). On a byte stream a four-byte big-endian length precedes each message.
+The types declare every bound: the decoder rejects a frame that is too long, too deep or of the wrong type.
+
+A connection carries messages. The first message of each side is a frame without a number: HELLO from the client, and
+the server's answer. Every later message is a frame number (eight bytes, big-endian) and a frame. Session frames are
+numbered from 1 in each direction, across all connections of the session; 0 marks frames that concern only the
+connection (TICKET, CREDIT, BYE, and an ERR that ends it). On a byte stream a four-byte big-endian length precedes each
+message.
 """
 
 from __future__ import annotations
@@ -30,19 +33,20 @@ VERSION = 7
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_MESSAGE = MAX_FRAME + 8
-WINDOW = 4 << 20  # flow-control window: maximum cost of frames sent by one side and not yet taken by the other
-LONG = 1 << 15  # bytes from which a message is not copied into a joint write
-OVERHEAD = 64  # cost of a frame beyond its bytes
-MAX_HELLO = 1 << 12  # bytes that a connection may send before it is authenticated
+# flow-control window: maximum cost of the frames that one side has sent and the other has not yet taken.
+WINDOW = 4 << 20
+LONG = 1 << 15  # messages of at least this many bytes are not copied into a joint write
+OVERHEAD = 64  # cost of a frame in addition to its bytes
+MAX_HELLO = 1 << 12  # bytes that a client may send before it is authenticated
 GRPC_SERVICE = "torchnp.Remote"
 MAX_OPS = 1024
 MAX_ITEMS = 1 << 16
-MAX_PROGRAMS = 4 << 20  # bytes of all programs of a session; they take some 20 times that in the server's memory
+MAX_PROGRAMS = 4 << 20  # bytes of all programs of a session; in the server's memory they take about 20 times as much
 MAX_NAME = 256
 MAX_TOKEN = 1024
 MAX_DIMS = 64
-MAX_NDIM = 64  # NumPy's own limit
-LAST = 2**63 - 1  # largest id
+MAX_NDIM = 64  # NumPy's limit
+LAST = 2**63 - 1  # the largest id
 
 UInt = Annotated[int, msgspec.Meta(ge=0, le=LAST)]
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -84,14 +88,15 @@ class Items(_Frame, tag=3):
 
 
 class Ints(Items, tag=4):
-    """A list of 64-bit integers, which only the decoder checks."""
+    """A list of 64-bit integers. The decoder checks them, the encoder does not."""
 
     items: Annotated[list[Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]], msgspec.Meta(max_length=MAX_ITEMS)]  # type: ignore[assignment]
 
 
 Arg = Item | Items | Ints
 
-# The layout that the client expects of a result: None for a new tensor in C order, HOLE for no tensor, else strides.
+# The layout that the client expects of a result: None for a new tensor in C order, HOLE if there is no tensor, else
+# strides.
 HOLE: Literal[0] = 0
 Expected = None | Literal[0] | Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
 
@@ -99,8 +104,8 @@ Expected = None | Literal[0] | Annotated[list[UInt], msgspec.Meta(max_length=MAX
 class Op(_Frame, tag=0):
     """One operator: its index in `Agreement.names`, the ids of its results, and its arguments.
 
-    Results are numbered in order from ``first``; ``expected`` is empty if all results are in C order. ``key`` seeds
-    the operator's random numbers, if it draws any.
+    Results have consecutive ids from ``first``. ``expected`` is empty if all results are in C order. ``key`` is the
+    seed of the operator's random numbers, if it draws any.
     """
 
     index: UInt
@@ -116,7 +121,7 @@ class Op(_Frame, tag=0):
 
 
 def package() -> str:
-    """What one side says of itself, for the message of two that differ."""
+    """Return a description of this side's package, for the error message about two sides that differ."""
     return f"{torchnp.__version__} for torch {torchnp.target()}"
 
 
@@ -131,7 +136,7 @@ class Hello(_Frame, tag=0):
 
 
 class Ops(_Frame, tag=1):
-    """Operators with consecutive sequence numbers from ``seq``."""
+    """Operators with consecutive sequence numbers, starting at ``seq``."""
 
     seq: UInt
     ops: Annotated[list[Op], msgspec.Meta(max_length=MAX_OPS)]
@@ -150,9 +155,12 @@ class Data(_Frame, tag=2):
 
 
 class Del(_Frame, tag=3):
-    """Delete objects that no handle refers to any more, given as id ranges; ``seq`` is the next sequence number.
+    """Delete objects to which no handle refers any more.
 
-    A range is two numbers: the ids skipped since the end of the last range (at first id 0), and its length minus one.
+    Their ids are given as ranges; ``seq`` is the next sequence number.
+
+    A range is two numbers: how many ids are skipped since the end of the previous range (for the first range, since 0),
+    and the range's length minus one.
     """
 
     seq: UInt
@@ -173,7 +181,7 @@ class Sync(_Frame, tag=6):
 
 
 class Terms(_Frame):
-    """Terms of a noised sum or mean of clipped rows: the noise ``sigma``, or the cost ``eps``."""
+    """Terms of a noised sum or mean of clipped rows; either the noise ``sigma`` or the cost ``eps`` is given."""
 
     reduce: Name
     clip: float
@@ -182,7 +190,7 @@ class Terms(_Frame):
 
 
 class Publish(_Frame, tag=7):
-    """Ask for exact values, or for a release of an owner's rows; one ``key`` is never charged twice."""
+    """Ask for exact values, or for a release of an owner's rows. A release is charged at most once for each ``key``."""
 
     request: UInt
     seq: UInt
@@ -201,7 +209,7 @@ class QuoteRequest(_Frame, tag=8):
 
 
 class Define(_Frame, tag=9):
-    """A chunk of a program, which is named by the hash of its bytes: see `torchnp.rpc.wire.programs`."""
+    """A chunk of a program. The program's name is the hash of its bytes: see `torchnp.rpc.wire.programs`."""
 
     seq: UInt
     program: Name
@@ -211,7 +219,9 @@ class Define(_Frame, tag=9):
 
 
 class Call(_Frame, tag=10):
-    """Run a program: results are numbered from ``first``, ``inputs`` are object ids, ``keys`` seed random operators.
+    """Run a program.
+
+    Results have ids from ``first``, ``inputs`` are object ids, and ``keys`` are seeds for random operators.
 
     A call takes one sequence number per operator of the program.
     """
@@ -224,7 +234,7 @@ class Call(_Frame, tag=10):
 
 
 class Undefine(_Frame, tag=11):
-    """Forget a program that will not be called again."""
+    """Delete a program that will not be called again."""
 
     seq: UInt
     program: Name
@@ -278,7 +288,10 @@ class Result(_Frame, tag=19):
 
 
 class Status(_Frame, tag=20):
-    """Answer to SYNC: everything below ``seq`` is applied; ``objects`` and ``bytes`` are what the session holds."""
+    """Answer to SYNC: all sequence numbers below ``seq`` are applied.
+
+    ``objects`` and ``bytes`` count what the session holds.
+    """
 
     request: UInt
     seq: UInt
@@ -287,7 +300,7 @@ class Status(_Frame, tag=20):
 
 
 class Quoted(_Frame, tag=21):
-    """Answer to QUOTE."""
+    """Answer to QuoteRequest."""
 
     request: UInt
     dataset: Name
@@ -305,9 +318,9 @@ class Quoted(_Frame, tag=21):
 
 
 class Ticket(_Frame, tag=32):
-    """Follows WELCOME: the secret that resumes the session after a lost connection, "" if it cannot be resumed.
+    """Sent after WELCOME: the secret with which a new connection resumes the session; "" if it cannot be resumed.
 
-    ``due`` is the number of the first frame that the server has not taken: earlier ones need not be sent again.
+    ``due`` is the number of the first frame that the server has not taken, so earlier frames need not be sent again.
     """
 
     resume: Name
@@ -315,13 +328,16 @@ class Ticket(_Frame, tag=32):
 
 
 class Credit(_Frame, tag=33):
-    """All frames below ``due`` have been taken: the sender may drop them, and WINDOW counts from there."""
+    """The peer has taken all frames below ``due``.
+
+    The sender may drop them, and the flow-control window starts at ``due``.
+    """
 
     due: UInt
 
 
 class Bye(_Frame, tag=34):
-    """End of the session: nothing follows."""
+    """End of the session: no frame follows."""
 
 
 Request = Hello | Ops | Data | Del | Open | Sync | Publish | QuoteRequest | Define | Call | Undefine
@@ -334,17 +350,17 @@ _control = msgspec.msgpack.Decoder(Ticket | Credit | Bye | Err).decode
 
 
 def decode_request(frame: Bytes) -> Request:
-    """Decode a client frame; ProtocolError if it is not one."""
+    """Decode a client's frame; raise ProtocolError if it is malformed."""
     return _decode(frame, _request)
 
 
 def decode_reply(frame: Bytes) -> Reply:
-    """Decode a server frame; ProtocolError if it is not one."""
+    """Decode a server's frame; raise ProtocolError if it is malformed."""
     return _decode(frame, _reply)
 
 
 def decode_control(frame: Bytes) -> Ticket | Credit | Bye | Err:
-    """Decode a frame numbered 0; ProtocolError if it is not one."""
+    """Decode a frame numbered 0; raise ProtocolError if it is malformed."""
     return _decode(frame, _control)
 
 
@@ -358,29 +374,29 @@ def _decode(frame: Bytes, decoder: Any) -> Any:
 
 
 def listed(values: list[Any]) -> Items:
-    """Wrap a list for a frame: as `Ints` if possible, else as `Items`."""
+    """Wrap a list for a frame: as `Ints` if it has only 64-bit integers, else as `Items`."""
     return Ints(values) if set(map(type, values)) == {int} and max(values) < 2**63 else Items(values)
 
 
 def numbered(number: int, frame: Bytes) -> bytes:
-    """Prepend the frame number, which makes a message."""
+    """Return a message: the frame number and the frame."""
     return number.to_bytes(8, "big") + frame
 
 
 def split(message: Bytes) -> tuple[int, Bytes]:
-    """Split a message into frame number and frame; ProtocolError if it is too short or too long."""
+    """Split a message into frame number and frame; raise ProtocolError if it is too short or too long."""
     if not 8 < len(message) <= MAX_MESSAGE:
         raise ProtocolError(f"a message of {len(message)} bytes is none: it has from 9 to {MAX_MESSAGE}")
     return int.from_bytes(message[:8], "big"), memoryview(message)[8:]
 
 
 def lengthened(message: bytes) -> bytes:
-    """Prepend the length that a message has on a byte stream."""
+    """Prepend a message's length, as on a byte stream."""
     return len(message).to_bytes(4, "big") + message
 
 
 def gathered(messages: Iterable[Bytes]) -> Iterable[Bytes]:
-    """Frame messages for a byte stream: short ones are joined, long ones are not copied."""
+    """Prepend lengths to messages for a byte stream. Short messages are joined, long ones are not copied."""
     part = bytearray()
     for message in messages:
         part += len(message).to_bytes(4, "big")
@@ -410,16 +426,19 @@ DTYPES = frozenset(_DTYPES.values())
 
 
 def nbytes_of(dtype: np.dtype, shape: Iterable[int]) -> int:
-    """Bytes of a dense tensor, computed without overflow."""
+    """Return the bytes of a dense tensor, computed without overflow."""
     return math.prod(shape) * dtype.itemsize
 
 
 def as_bytes(array: np.ndarray) -> memoryview:
-    """View a C-contiguous array as bytes, via uint8 because ml_dtypes' types have no buffer format."""
+    """Return a C-contiguous array as bytes.
+
+    The view goes through uint8, because ml_dtypes' types have no buffer format.
+    """
     return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
 
 
 def chunks(raw: memoryview) -> Iterable[tuple[int, memoryview]]:
-    """Yield (offset, part) of at most CHUNK bytes; an empty tensor is one empty part."""
+    """Yield pairs of an offset and a part of at most CHUNK bytes; an empty tensor gives one empty part."""
     for offset in range(0, max(len(raw), 1), CHUNK):
         yield offset, raw[offset : offset + CHUNK]

@@ -1,4 +1,7 @@
-"""Messages over a byte stream (TCP, TLS or a socket pair); the rest of a message is read directly into place."""
+"""Messages over a byte stream (TCP, TLS or a socket pair).
+
+The rest of a long message is read directly into its own buffer.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ BUFFERED = 1 << 16  # size of a connection's read buffer
 
 
 class ByteStream(asyncio.BufferedProtocol):
-    """An asyncio protocol for length-prefixed messages.
+    """An asyncio protocol for messages with a length prefix.
 
-    At most `BUFFERED` unread bytes are held, beside the message that is being read.
+    It holds at most `BUFFERED` unread bytes, in addition to the message that is being read.
 
     Parameters
     ----------
@@ -29,7 +32,8 @@ class ByteStream(asyncio.BufferedProtocol):
         self._linger = linger
         self._buffer = memoryview(bytearray(BUFFERED))
         self._start = self._end = 0  # bounds of the unread bytes in the buffer
-        self._rest = self._buffer[:0]  # unfilled part of the message being read: arriving bytes go there first
+        # The part of the current message's buffer that is still empty; arriving bytes go there first.
+        self._rest = self._buffer[:0]
         self._over = False  # whether the stream has ended
         self._closed = False
         self._error: Exception | None = None
@@ -75,12 +79,12 @@ class ByteStream(asyncio.BufferedProtocol):
     # ------------------------------------------------------------ messages
 
     async def read(self, limit: int = wire.MAX_MESSAGE) -> wire.Bytes | None:
-        """Read the next message, of at most ``limit`` bytes; None at the end of the stream.
+        """Read the next message, of at most ``limit`` bytes; return None at the end of the stream.
 
         Raises
         ------
         ProtocolError
-            The message is longer; none of it is kept.
+            The message is longer than ``limit``; none of it is kept.
         OSError
             The connection broke.
         """
@@ -104,7 +108,7 @@ class ByteStream(asyncio.BufferedProtocol):
         return message
 
     async def _more(self) -> bool:
-        """Wait until more has arrived; False if the stream has ended."""
+        """Wait until more bytes have arrived; return False if the stream has ended."""
         if self._error is not None:
             raise self._error
         if self._over:
@@ -118,15 +122,15 @@ class ByteStream(asyncio.BufferedProtocol):
         return True
 
     async def write(self, messages: Iterable[wire.Bytes]) -> None:
-        """Send messages, and wait while the peer does not read.
+        """Send messages, and wait until the peer has read enough of what was sent.
 
-        Parts are written one by one: the first releases of Python 3.12 and 3.13 buffer ``writelines`` without bound
-        (https://github.com/python/cpython/issues/127655).
+        Parts are written one by one, because the first releases of Python 3.12 and 3.13 buffer ``writelines`` without
+        bound (https://github.com/python/cpython/issues/127655).
         """
         for part in wire.gathered(messages):
             self.transport.write(part)
         if self.transport.is_closing():
-            await asyncio.sleep(0)  # lets asyncio report the error
+            await asyncio.sleep(0)  # gives asyncio the chance to report the error
         await self._room.wait()
         if self._closed:
             raise self._error or ConnectionResetError("the connection is closed")
@@ -138,7 +142,7 @@ class ByteStream(asyncio.BufferedProtocol):
                 self.transport.write_eof()
 
     async def close(self, last: bytes = b"") -> None:
-        """Send ``last``, and read until the peer has closed its side too.
+        """Send ``last``, then read until the peer has closed its side too.
 
         Closing a socket with unread data would reset the connection and lose the last message.
         """
@@ -152,12 +156,13 @@ class ByteStream(asyncio.BufferedProtocol):
                     self._drop()
         self.transport.close()
         with contextlib.suppress(TimeoutError, asyncio.CancelledError):
-            async with asyncio.timeout(self._linger):  # the connection counts until it is really closed
+            # Wait until the connection is really closed, because until then the server counts it.
+            async with asyncio.timeout(self._linger):
                 while not self._closed:
                     self._news.clear()
                     await self._news.wait()
         self.transport.abort()
 
     def _drop(self) -> None:
-        """Drop the bytes that have arrived."""
+        """Discard the bytes that have arrived."""
         self._rest, self._start = self._buffer[:0], self._end

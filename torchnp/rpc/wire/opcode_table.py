@@ -1,4 +1,4 @@
-"""The agreed opcode table: overloads numbered alike on both sides."""
+"""The table of opcodes on which client and server agree: both give each overload the same number."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ _CARRIED = frozenset(
         "Generator",
     ],
 )
-# Overloads that swap or resize storage under live views, or need what a server does not have.
+# Overloads that replace or resize storage while views of it exist, or that need something a server does not have.
 _NEVER = frozenset(["resize_", "resize_as_", "resize_output_", "set_", "set_data", "_resize_output_", "record_stream"])
 
-# Overloads that return views although their schemas declare fresh results: writes through them must reach the base, and
-# their layout is a view's.
+# Overloads that return views although their schemas declare new results. Writes through these views must reach the
+# base, and their layout is that of a view.
 UNSAFE_VIEWS = frozenset(["_unsafe_view", "unsafe_split", "unsafe_split_with_sizes"])
 
 
-# Overloads with as many results as distinct values. torch tags them as dynamic, but not their out= forms.
+# Overloads whose number of results depends on the number of distinct values. torch tags them as dynamic, but not their
+# out= forms.
 DYNAMIC = frozenset(["_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive", "bincount"])
 
 
 def can_travel(schema: Any) -> bool:
-    """Whether a server can run an overload: all results are tensors, and their shapes do not depend on values."""
+    """Return whether a server can run an overload: all results are tensors whose shapes do not depend on values."""
     if schema.base in _NEVER or schema.base in DYNAMIC or "data_dependent_output" in schema.tags:
         return False
-    # Shapes are known for an index without masks, and for `_ctc_loss` with lengths as numbers.
+    # Shapes are known for `index` without masks, and for `_ctc_loss` if the lengths are given as numbers.
     if "dynamic_output_shape" in schema.tags and schema.base != "index" and schema.name != "aten::_ctc_loss":
         return False
     if not all(r.type in ("Tensor", "Tensor[]") for r in schema.returns):
@@ -53,18 +54,18 @@ def can_travel(schema: Any) -> bool:
 
 
 class Agreement:
-    """The overloads that both sides number alike, and a digest that changes with any name or schema.
+    """The overloads that both sides number alike, and a digest that changes if any name or schema changes.
 
     Parameters
     ----------
     table : mapping
-        Full overload name to a kernel with a ``schema``. The default is torchnp's table without other libraries' rows:
-        an operator that only one process has declared must not make it incompatible with a server.
+        Maps full overload names to kernels with a ``schema``. The default is torchnp's table without other libraries'
+        rows, so that an operator declared only in one process does not make it incompatible with a server.
     """
 
     def __init__(self, table: Mapping[str, Any] | None = None) -> None:
         self.table: Mapping[str, Any] = torchnp.table if table is None else table
-        # The real table builds rows lazily, but has all schemas without building them.
+        # torchnp's table builds rows lazily, and its `schemas` need no rows.
         self.schemas = getattr(self.table, "schemas", None) or {name: row.schema for name, row in self.table.items()}
         offered = (name for name in self.table if table is not None or name.startswith(PREFIXES))
         self.names = tuple(sorted(name for name in offered if can_travel(self.schemas[name])))
@@ -77,7 +78,7 @@ _default: list[Agreement] = []
 
 
 def agreement() -> Agreement:
-    """Return the agreement over torchnp's own rows, built once."""
+    """Return the agreement on torchnp's own rows, built once."""
     if not _default:
         _default.append(Agreement())
     return _default[0]

@@ -1,4 +1,4 @@
-"""Sent frames that the peer has not acknowledged; client and server each keep an outbox."""
+"""Frames that were sent and not yet acknowledged by the peer; client and server each have an outbox."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Outbox:
     Parameters
     ----------
     other : str
-        The peer's name in errors.
+        The name of the peer in error messages.
 
     Attributes
     ----------
     next : int
         The number of the next frame.
     cost : int
-        Total cost of the kept frames, as the window counts it.
+        Total cost of the kept frames, as it counts for the flow-control window.
     """
 
     def __init__(self, other: str) -> None:
@@ -42,16 +42,17 @@ class Outbox:
         return message
 
     def since(self, number: int) -> list[bytes]:
-        """Return the messages from a frame number on; all must still be kept."""
+        """Return the messages from a frame number on; all of them must still be kept."""
         return list(islice(self._messages, number - self._first, None))
 
     def forget(self, due: int, sent: int) -> None:
-        """Drop the frames before ``due``, the frame that the peer waits for.
+        """Drop the frames before ``due``, the number of the frame that the peer expects next.
 
         Raises
         ------
         ProtocolError
-            The peer has acknowledged ``due`` before, or ``due`` is beyond ``sent``, the next frame to send.
+            The peer has already acknowledged ``due``, or ``due`` is beyond ``sent``, the number of the next frame to
+            send.
         """
         if not self._first <= due <= sent:
             raise ProtocolError(f"{self._other} waits for frame {due}, which is not between {self._first} and {sent}")

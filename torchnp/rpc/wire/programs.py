@@ -1,7 +1,7 @@
-"""Programs: operator sequences that a server stores once and runs again by hash.
+"""Programs: sequences of operators that a server stores once and that clients run again by their hash.
 
-A program numbers its objects itself: the inputs of a call from 0 on, then the results of its operators in order. The
-``key`` of a random operator is an index into the keys of the call.
+A program numbers its objects itself: first the inputs of a call, from 0 on, then the results of its operators in order.
+The ``key`` of a random operator is an index into the keys that the call passes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.wire import LAST, MAX_ITEMS, Bytes, Handle, Items, Op, UInt, _Frame
 
 MAX_MADE = 1 << 18  # maximum number of results of one program
-BETWEEN = 64  # unneeded results are dropped after each group of this many operators, as a batch would do
+BETWEEN = 64  # results that are no longer needed are dropped after each group of this many operators, as after a batch
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_ITEMS)]
 
@@ -28,7 +28,7 @@ class Drop(_Frame, tag=1):
 
 
 class Body(_Frame):
-    """A program on the wire: the numbers of inputs, keys and results, and the operators."""
+    """A program on the wire: the numbers of its inputs, keys and results, and its operators."""
 
     inputs: Number
     keys: Number
@@ -41,12 +41,12 @@ _decode = msgspec.msgpack.Decoder(Body).decode
 
 
 def hash_of(raw: Bytes) -> str:
-    """The name of a program: a hash of its bytes."""
+    """Return the name of a program, which is a hash of its bytes."""
     return hashlib.sha256(raw).hexdigest()[:32]
 
 
 def body_of(raw: Bytes) -> Body:
-    """Decode a program; ProtocolError if the bytes are not one."""
+    """Decode a program; raise ProtocolError if the bytes are malformed."""
     try:
         return _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
@@ -63,9 +63,9 @@ class Written(NamedTuple):
     ----------
     raw : bytes
     inputs : list of int
-        Ids of the objects that a call passes, the arguments first.
+        Ids of the objects that a call passes; the arguments come first.
     keys : list of int
-        The operators' random keys.
+        The random keys of the operators.
     made : int
         Number of results.
     kept : list of int
@@ -80,14 +80,14 @@ class Written(NamedTuple):
 
 
 def written(ops: list[Op], arguments: list[int], kept: list[int]) -> Written:
-    """Encode operators that have been sent as a program.
+    """Encode operators that have already been sent as a program.
 
     Parameters
     ----------
     arguments : list of int
-        Ids of the objects that may differ in the next call.
+        Ids of the objects that may be others in the next call.
     kept : list of int
-        Ids of the results that a call returns; all others are dropped.
+        Ids of the results that a call returns; all other results are dropped.
     """
     made = [i for op in ops for i in range(op.first, op.first + op.count)]
     new, inputs = set(made), dict.fromkeys(arguments)
@@ -113,7 +113,10 @@ def written(ops: list[Op], arguments: list[int], kept: list[int]) -> Written:
 
 
 def _gone(ops: list[Op], dropped: set[int]) -> dict[int, list[int]]:
-    """Map operator indices to the results dropped there: the end of the `BETWEEN` group of their last use."""
+    """Map indices of operators to the results that are dropped after them.
+
+    That is at the end of the `BETWEEN` group of their last use.
+    """
     last: dict[int, int] = {}
     for i, op in enumerate(ops):
         last.update((id_, i) for id_ in range(op.first, op.first + op.count) if id_ in dropped)
@@ -125,7 +128,7 @@ def _gone(ops: list[Op], dropped: set[int]) -> dict[int, list[int]]:
 
 
 def handles_of(op: Op) -> Iterator[Handle]:
-    """The handles among an operator's arguments."""
+    """Yield the handles among an operator's arguments."""
     for a in (*op.args, *op.kwargs.values()):
         if type(a) is Handle:
             yield a
@@ -134,7 +137,7 @@ def handles_of(op: Op) -> Iterator[Handle]:
 
 
 def _of(arg: Any, objects: Any) -> Any:
-    """Substitute the handles in an argument."""
+    """Replace the handles in an argument."""
     if type(arg) is Handle:
         return objects[arg.id]
     if type(arg) is Items:
@@ -146,9 +149,9 @@ def _of(arg: Any, objects: Any) -> Any:
 
 
 class _Part(NamedTuple):
-    """Consecutive operators, with the positions of their handle arguments, and the ids of the results dropped after the last.
+    """Consecutive operators with the positions of their handle arguments, and ids of results to drop after them.
 
-    The positions are None if lists or keyword arguments may hold handles.
+    The positions are None if handles may also be in lists or in keyword arguments.
     """
 
     ops: list[tuple[Op, list[int] | None]]
@@ -165,7 +168,7 @@ class StoredProgram:
     Raises
     ------
     ProtocolError
-        The bytes are not a program, or the program is inconsistent: it uses, say, an object that does not exist.
+        The bytes are not a program, or the program is inconsistent: for example, it uses an object that does not exist.
 
     Attributes
     ----------
@@ -203,7 +206,7 @@ class StoredProgram:
         self._parts.append(_Part(ops, []))
 
     def bound(self, call: Any) -> Iterator[tuple[list[Op], list[int]]]:
-        """Yield a call's operators part by part, with the ids dropped after each part."""
+        """Yield a call's operators part by part, with the ids of the results that are dropped after each part."""
         if len(call.inputs) != self.inputs or len(call.keys) != self.keys:
             raise ProtocolError(
                 f"a program of {self.inputs} objects and {self.keys} keys was called with {len(call.inputs)} and {len(call.keys)}"
@@ -221,7 +224,7 @@ class StoredProgram:
 
 
 def _direct(op: Op) -> list[int] | None:
-    """Positions of an operator's handles, if all are positional arguments; None if some may be nested or named."""
+    """Return the positions of an operator's handles. If some may be in lists or keyword arguments, return None."""
     if op.kwargs and any(type(a) in (Handle, Items) for a in op.kwargs.values()):
         return None
     if any(type(a) is Items for a in op.args):

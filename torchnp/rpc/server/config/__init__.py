@@ -1,4 +1,4 @@
-"""Server configuration by its owner: settings, limits, datasets, tokens.
+"""Configuration that the server's owner gives: settings, limits, datasets, tokens.
 
 Imports `torchnp.rpc.wire` and `torchnp.rpc.server.privacy`. No torch.
 """

@@ -1,4 +1,4 @@
-"""Load an owner's arrays: .npy and .safetensors are memory-mapped, .npz is unpacked; nothing is unpickled."""
+"""Load an owner's arrays: .npy and .safetensors files are memory-mapped, .npz files unpacked; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def load(name: str, file: str, folder: Path = Path()) -> dict[str, np.ndarray]:
     Parameters
     ----------
     name : str
-        Name of the array; for a file with several arrays, the prefix before the dot of each name.
+        Name of the array. For a file with several arrays, the name before the dot: each array is called ``name.key``.
     file : str
-        ``FILE.npy``, ``FILE.npz`` or ``FILE.safetensors``, or ``FILE.npz:KEY`` for one array of several.
+        ``FILE.npy``, ``FILE.npz`` or ``FILE.safetensors``, or ``FILE.npz:KEY`` for one of several arrays.
     folder : Path
-        Directory that the file name is relative to.
+        Directory to which the file name is relative.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def load(name: str, file: str, folder: Path = Path()) -> dict[str, np.ndarray]:
 
 
 def _native(array: np.ndarray) -> np.ndarray:
-    """Convert an array to native byte order, and its bools to 0 or 1."""
+    """Convert an array to native byte order, and all its bools to bytes of 0 or 1."""
     if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
         return array.view(np.uint8) != 0
     return array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -15,15 +15,16 @@ class Limits:
     max_bytes : int
         Total bytes of all storages, 4 GiB by default.
     max_objects : int
-        Tensors including views, 2**20 by default. Each takes about 600 server bytes that ``max_bytes`` does not count.
+        Number of tensors including views, 2**20 by default. Each takes about 600 bytes of the server that ``max_bytes``
+        does not count.
     op_seconds : float
         Time limit for one operator, a minute by default; the session ends if an operator takes longer.
     idle_seconds : float
-        A session that sends nothing for this long ends; four hours by default.
+        A session that sends nothing for this time ends; four hours by default.
     lease_seconds : float
-        How long a session is kept after its connection is lost, five minutes by default; 0 for not at all.
+        How long a session is kept after its connection is lost, five minutes by default; with 0 it is not kept.
     cpu_seconds : float
-        Total CPU time of a session, unlimited by default; a session that takes more ends.
+        Total CPU time of a session, unlimited by default. A session that takes more ends.
 
     Raises
     ------

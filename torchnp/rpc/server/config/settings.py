@@ -1,4 +1,4 @@
-"""Table of a server's settings, one row each; the command line and server.toml both read it."""
+"""The settings of a server, one row for each; the command line and server.toml both use these rows."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 from torchnp.rpc.server.config.limits import Limits
 
 MAX_CLIENTS = 64
-BUCKET = 0.005  # seconds
+BUCKET = 0.005  # seconds; replies about private data are sent at multiples of this time
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 FORMATS = ("text", "json")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class SettingKind(NamedTuple):
-    """Type of a setting: how it is parsed and described.
+    """The type of a setting: how a value is parsed and described.
 
     Parameters
     ----------
     words : str
-        The allowed values, as error messages put it after "write".
+        The allowed values, as error messages give them after "write".
     read : callable
-        Converts a value from server.toml, or an option's text after `from_text`; raises ValueError or TypeError
-        if it is invalid.
+        Converts a value from server.toml, or an option's text after `from_text`. Raises ValueError or TypeError if the
+        value is invalid.
     metavar : str
         Placeholder in the command line's help.
     numbers : bool
@@ -115,17 +115,17 @@ class Setting(NamedTuple):
     Parameters
     ----------
     name : str
-        Key in server.toml; the command-line option has ``-`` for ``_``.
+        The key in server.toml. The command-line option has ``-`` instead of ``_``.
     kind : SettingKind
-        Allowed values.
+        The type of its values.
     default : object
-        Value if the setting is not given.
+        The value if the setting is not given.
     help : str
         Help text.
     shown : str
-        The default as the help shows it, if not as its plain text.
+        The default as the help text shows it, if that is not the value itself.
     of_token : bool
-        Whether a token may override it.
+        Whether a token may override the setting.
     """
 
     name: str
@@ -179,12 +179,12 @@ SETTINGS = (
 
 
 def read(kind: SettingKind, value: Any, where: str) -> Any:
-    """Parse a value that the owner wrote.
+    """Parse a value that the owner has written.
 
     Raises
     ------
     ValueError
-        The value is invalid; the message says where it was written and what is allowed.
+        The value is invalid. The message says where it was written and what is allowed.
     """
     try:
         return kind.read(value)

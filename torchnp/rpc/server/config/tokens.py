@@ -1,7 +1,7 @@
-"""Authentication and authorization: tokens (a server stores only their hashes), certificate names, and rights.
+"""Authentication and authorization: tokens, of which a server stores only hashes, certificate names, and rights.
 
-A token is 32 random bytes. It cannot be guessed, so one SHA-256 protects it. A password chosen by a person would need
-more, and there is deliberately no way to hash one.
+A token is 32 random bytes, so it cannot be guessed, and one SHA-256 is enough to protect it. A password chosen by a
+person would need a slow hash; there is deliberately no command to hash one.
 """
 
 from __future__ import annotations
@@ -20,42 +20,44 @@ from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.privacy.row_labels import dataset_of
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
-ANYBODY = "client"  # name of all clients without a token of their own
-_SHOWN = 12  # patterns of a rule that an error message lists
+ANYBODY = "client"  # the name of all clients without a token of their own
+_SHOWN = 12  # number of a rule's patterns that an error message lists
 
 
 def new_token() -> str:
     """Generate a random token."""
-    return secrets.token_hex(32)  # hex: never begins with a dash, as an option would
+    return secrets.token_hex(32)  # hex digits never begin with a dash, as a command-line option would
 
 
 def hash_of(token: str) -> str:
-    """Hash of a token as a server stores it: ``sha256:`` and 64 hexadecimal digits."""
+    """Return the hash of a token as a server stores it: ``sha256:`` and 64 hexadecimal digits."""
     return "sha256:" + hashlib.sha256(token.encode(errors="replace")).hexdigest()
 
 
 @dataclass(frozen=True)
 class Token:
-    """Credentials (a token, a certificate or both) of a client, and its rights.
+    """Credentials of a client (a token, a certificate or both), and the client's rights.
 
     Parameters
     ----------
     name : str
         Name of the client in the ledger and the log.
     hash : str, optional
-        Hash of the token as `torchnp owner token` printed it: ``sha256:...``.
+        Hash of the token, as `torchnp owner token` prints it: ``sha256:...``.
     datasets : sequence of str, optional
-        Names or patterns of the datasets that the client sees; ``digits`` covers ``digits.x`` too. All by default.
+        Names or patterns of the datasets that the client sees; ``digits`` also covers ``digits.x``. All datasets by
+        default.
     release : bool
         Whether the client may request noised sums and means of datasets, within the ledger's budgets.
     allow : sequence of str, optional
-        Operators or patterns that the client may use, among those that the server allows. All by default.
+        Operators or patterns that the client may use, out of those that the server allows. All of these by default.
     limits : Limits, optional
-        Limits of the client's sessions; the server's by default.
+        Limits of the client's sessions; by default the server's.
     max_clients : int, optional
-        Concurrent sessions of the client; as many as the server takes by default.
+        Number of sessions that the client may have at a time; by default as many as the server accepts.
     certificate : str, optional
-        A name that the client's certificate must have. Without a hash, it is enough and no token is presented.
+        A name that the client's certificate must have. Without ``hash`` the certificate is sufficient, and no token is
+        needed.
 
     Raises
     ------
@@ -89,29 +91,29 @@ class Token:
 
 
 def everybodys(token: str) -> Token:
-    """Shared token of all clients that have none of their own."""
+    """Return the shared token of all clients that have no token of their own."""
     return Token(ANYBODY, hash_of(token))
 
 
 class Rights:
-    """Resolved rights of a client.
+    """The rights of a client, as they result from its token and the server's settings.
 
     Parameters
     ----------
     client : str
         Name of the client.
     datasets : mapping of str to array
-        Datasets that the client sees.
+        Datasets that the client sees, by name.
     limits : Limits
     release : bool
         Whether the client may request releases.
     max_clients : int or None
-        Concurrent sessions of the client.
+        Number of sessions that the client may have at a time.
     rules : sequence of (str, sequence of str)
-        Operator rules: whom each is for (for messages), and the patterns that it allows.
+        Rules about operators: to whom each applies (for error messages), and the patterns that it allows.
     names : sequence of str
-        Names of the operators that client and server have numbered alike (`Agreement.names`); ``rules`` select among
-        them.
+        Names of the operators that client and server number alike (`Agreement.names`); the patterns of ``rules`` select
+        from them.
     """
 
     def __init__(
@@ -127,25 +129,25 @@ class Rights:
         self.client, self.datasets, self.limits = client, datasets, limits
         self.release, self.max_clients = release, max_clients
         self._rules = [(whom, tuple(patterns), allowed(patterns, names)) for whom, patterns in rules]
-        # Indices of the operators that every rule allows; None without rules.
+        # Indices of the operators that every rule allows; None if there are no rules.
         self.allowed = frozenset.intersection(*(indices for _, _, indices in self._rules)) if self._rules else None
 
     def why_not(self, index: int, name: str) -> str:
-        """Error text for an operator outside `allowed`: names the first rule that refuses it."""
+        """Return the error text for an operator outside `allowed`; it names the first rule that refuses it."""
         whom, patterns = next((w, p) for w, p, indices in self._rules if index not in indices)
         more = f" and {len(patterns) - _SHOWN} more" if len(patterns) > _SHOWN else ""
         return f"{name} is refused: the server's owner allows {whom} only {', '.join(patterns[:_SHOWN])}{more}"
 
 
 def allowed(patterns: Sequence[str], names: Sequence[str]) -> frozenset[int]:
-    """Indices of the operators that match patterns.
+    """Return the indices of the operators that match any of the patterns.
 
     A pattern is ``aten::add.Tensor``, ``aten::add`` for all its overloads, or ``aten::add*``.
 
     Raises
     ------
     ValueError
-        A pattern matches nothing, so it must be a mistake.
+        A pattern matches no operator, so it must be a mistake.
     """
     found: set[int] = set()
     for pattern in patterns:
@@ -157,7 +159,7 @@ def allowed(patterns: Sequence[str], names: Sequence[str]) -> frozenset[int]:
 
 
 def visible(datasets: Mapping[str, np.ndarray], token: Token) -> dict[str, np.ndarray]:
-    """Datasets that a token's holder sees.
+    """Return the datasets that the holder of a token sees.
 
     Raises
     ------
@@ -180,7 +182,7 @@ def _means(pattern: str, name: str) -> bool:
 
 
 class Tokens:
-    """All tokens of a server; checking a wrong token takes the same time whichever token it resembles."""
+    """All tokens of a server. Checking a wrong token takes the same time, however similar it is to a right one."""
 
     def __init__(self, tokens: Iterable[Token]) -> None:
         self.by_name: dict[str, Token] = {}
@@ -207,9 +209,9 @@ class Tokens:
         return any(t.certificate for t in self.by_name.values())
 
     def holder(self, token: str, names: Collection[str] = ()) -> str | None:
-        """Name of the client with this token (may be empty) and these certificate names; None if nobody matches.
+        """Return the name of the client with this token (possibly empty) and these certificate names, or None.
 
-        Compares with every token, so the time does not depend on which one matches.
+        The token is compared with every token, so the time does not depend on which one matches.
         """
         presented, found = hash_of(token).encode(), None
         for name, known in self.by_name.items():
@@ -219,6 +221,6 @@ class Tokens:
         return found
 
     def gone(self, later: Tokens) -> set[str]:
-        """Names of the clients whose credentials differ in ``later`` or are absent from it."""
+        """Return the names of the clients whose credentials are missing in ``later``, or are others there."""
         shown = lambda tokens: {(t.name, t.hash, t.certificate) for t in tokens.by_name.values()}
         return {name for name, _, _ in shown(self) - shown(later)}

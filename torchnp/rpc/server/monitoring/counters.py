@@ -1,11 +1,14 @@
-"""Counters in memory that all processes of a server share; each process writes its own row, so no locks are needed."""
+"""Counters in memory that all processes of a server share.
+
+Each process writes only its own row, so no locks are needed.
+"""
 
 from __future__ import annotations
 
 import mmap
 from collections.abc import Callable
 
-# Reasons of refusals, a line each: before a session begins, ending a session, and within a session that goes on.
+# Reasons of refusals. Lines: before a session begins, ending a session, and within a session that continues.
 REASONS = (
     "certificate", "token", "version", "clients",
     "protocol", "time", "cpu", "idle", "died",
@@ -17,13 +20,13 @@ Count = Callable[..., None]
 
 
 class Counters:
-    """Named counters, with one row for each process that counts."""
+    """Named counters, with a row for each process that counts."""
 
     def __init__(self, rows: int) -> None:
         self._shared = memoryview(mmap.mmap(-1, 8 * rows * len(NAMES))).cast("Q")
 
     def row(self, number: int) -> Count:
-        """Return a function that adds to a counter of a row: ``count("operators", 3)``."""
+        """Return a function that adds to a counter in a row: ``count("operators", 3)``."""
         shared = self._shared
         places = {name: i for i, name in enumerate(NAMES, number * len(NAMES))}
 
@@ -33,5 +36,5 @@ class Counters:
         return count
 
     def totals(self) -> dict[str, int]:
-        """Sum of each counter over all rows."""
+        """Return the sum of each counter over all rows."""
         return {name: sum(self._shared[i :: len(NAMES)]) for i, name in enumerate(NAMES)}

@@ -1,7 +1,7 @@
-"""Event log of a server: fixed event names, the client's address and name, and no value or text from a client.
+"""Event log of a server. It has fixed event names, the client's address and name, but no value or text from a client.
 
-Event names come from a fixed set, and so do field values: operators of the table, error classes, places in the
-server's code, numbers. So log lines can be kept and shown to others.
+Event names come from a fixed set, and so do values of fields: operators of the table, error classes, locations in the
+server's code, numbers. So log lines can be stored and shown to others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger("torchnp.rpc")
 
 
 def note(level: int, event: str, peer: str = "", **fields: Any) -> None:
-    """Log an event without its empty fields."""
+    """Log an event, leaving out its empty fields."""
     if log.isEnabledFor(level):
         fields = {k: v for k, v in fields.items() if v not in (None, "")}
         text = " ".join([event, *(f"{k}={v}" for k, v in fields.items())])
@@ -30,7 +30,10 @@ def note(level: int, event: str, peer: str = "", **fields: Any) -> None:
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error was raised, as ``folder/module.py:line``; its text may come from a client, so it is not logged."""
+    """Return where an error was raised, as ``folder/module.py:line``.
+
+    The error's text is not logged, because it may come from a client.
+    """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -41,7 +44,10 @@ def place_of(error: BaseException) -> str:
 
 
 class _Json(logging.Formatter):
-    """One JSON object per line; of other packages' records it keeps only the logger's name, not the message."""
+    """Formatter that writes one JSON object per line.
+
+    Of other packages' records it writes only the logger's name, not the message.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z"
@@ -64,15 +70,16 @@ def configure(level: str = "INFO", form: str = "text") -> None:
 
 
 def redirect_child_output() -> list[int]:
-    """Let this child process print only its log; returns the file descriptors that the log goes to.
+    """Make this child process print only its log; return the file descriptors to which the log goes.
 
-    LAPACK prints which argument was wrong if a matrix contains nan; any library or warning may print the like.
+    Libraries print to standard output and error: for example, LAPACK prints which argument was wrong if a matrix
+    contains nan.
     """
     kept, own = [], dict[int, Any]()
-    logging.lastResort = logging.StreamHandler(sys.stderr)  # logging's own default if nobody configured it
+    logging.lastResort = logging.StreamHandler(sys.stderr)  # logging's own default, if nobody has configured it
     logging.lastResort.setLevel(logging.WARNING)
     for handler in (logging.lastResort, *log.handlers, *logging.root.handlers):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # a handler that writes to no file
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # the handler does not write to a file
             number = handler.stream.fileno()  # type: ignore[attr-defined]
             if number in (1, 2):
                 own[number] = own.get(number) or os.fdopen(os.dup(number), "w", errors="backslashreplace")

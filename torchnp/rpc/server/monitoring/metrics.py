@@ -1,4 +1,4 @@
-"""Prometheus metrics at ``/metrics`` on a separate port; no metric is computed from tensor values."""
+"""Prometheus metrics at ``/metrics`` on a separate port. No metric is computed from tensor values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BYTES = (("received", "Bytes of frames of sessions that came."), ("sent", "Byte
 
 
 class Observed(Protocol):
-    """Parts of a server that the metrics are read from."""
+    """The parts of a server from which the metrics are read."""
 
     service: Any
     counters: Any
@@ -32,7 +32,7 @@ class Observed(Protocol):
 
 
 class _Collector:
-    """Prometheus collector that reads the server's state on each scrape."""
+    """Prometheus collector, which reads the server's state at each scrape."""
 
     def __init__(self, server: Observed) -> None:
         from prometheus_client import core
@@ -72,7 +72,7 @@ class _Collector:
         try:
             accounts = ledger.accounts()
         except LedgerError:
-            return  # the other metrics are still reported, and the log tells of ledger errors
+            return  # the other metrics are still reported, and ledger errors are in the log
         for account in accounts:
             key = [account.dataset, "(all)" if account.client == EVERYBODY else account.client]
             budget.add_metric(key, account.epsilon if account.limit is not None else 0.0)
@@ -89,7 +89,7 @@ def check_installed() -> None:
 
 @contextlib.contextmanager
 def serving(server: Observed, host: str, port: int) -> Iterator[int]:
-    """Serve a server's metrics from a thread while the block runs; yields the port.
+    """Serve a server's metrics from a thread while the block runs; yield the port.
 
     Raises
     ------

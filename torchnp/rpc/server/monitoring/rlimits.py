@@ -12,23 +12,24 @@ from pathlib import Path
 
 from torchnp.rpc.server.monitoring.event_log import note
 
-# Address space that any server needs: for its threads, and for libraries that kernels load on demand.
+# Address space that every server needs, for its threads and for libraries that kernels load on demand.
 HEADROOM = 512 << 20
-KEPT = 32 << 20  # freed bytes that a process keeps
+KEPT = 32 << 20  # freed bytes that a process keeps instead of returning them to the system
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt
 
 
 def this_machines() -> int | None:
-    """This machine's memory in bytes; None if the system does not report it."""
+    """Return this machine's memory in bytes; None if the system does not tell."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
-    return max(memory, taken() + 2 * HEADROOM)  # a process may have more address space than a small machine has memory
+    # On a small machine, a process may have more address space than there is memory.
+    return max(memory, taken() + 2 * HEADROOM)
 
 
 def taken() -> int:
-    """This process's address space in bytes; 0 if the system does not report it."""
+    """Return the size of this process's address space in bytes; 0 if the system does not tell."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError, AttributeError):
@@ -36,9 +37,9 @@ def taken() -> int:
 
 
 def keep_memory() -> None:
-    """Let this process keep freed memory, if the C library supports it.
+    """Make this process keep freed memory, if the C library supports it.
 
-    Taking pages from the system and returning them for each result takes longer than most operators.
+    Getting pages from the system and returning them, for each result, would take longer than most operators.
     """
     with contextlib.suppress(AttributeError, OSError):
         libc = ctypes.CDLL(None)
@@ -47,9 +48,9 @@ def keep_memory() -> None:
 
 
 def limit_processor(seconds: float) -> None:
-    """Have the system end this process, by SIGXCPU, after so many seconds of CPU time, rounded up.
+    """Make the system end this process, by SIGXCPU, after ``seconds`` of CPU time, rounded up.
 
-    CPU time counts from the start of the process. No operator can delay the end, however long it stays in C code.
+    CPU time counts from the start of the process. No operator can delay the end, however long it runs in C code.
     """
     if seconds == math.inf:
         return
@@ -57,7 +58,8 @@ def limit_processor(seconds: float) -> None:
         import resource
 
         signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the signal would dump the process's memory to a file
+        # The signal would otherwise write the process's memory to a core file.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         whole, (_, hard) = math.ceil(seconds), resource.getrlimit(resource.RLIMIT_CPU)
         hard = whole + 1 if hard < 0 else min(hard, whole + 1)
         resource.setrlimit(resource.RLIMIT_CPU, (min(whole, hard), hard))
@@ -68,12 +70,12 @@ def limit_processor(seconds: float) -> None:
 def limit_memory(limit: int) -> None:
     """Limit the address space of this process, if the system supports it.
 
-    Without a limit, a huge allocation succeeds at first, and the system kills the process when it touches the memory.
+    Without a limit, a huge allocation succeeds at first, and the system kills the process when it writes to the memory.
 
     Raises
     ------
     ValueError
-        The limit leaves too little to serve any client.
+        The limit is too small to serve any client.
     """
     least = taken() + HEADROOM
     if limit < least:
@@ -85,7 +87,7 @@ def limit_memory(limit: int) -> None:
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        least = min(n for n in (limit, soft, hard) if n >= 0)  # "no limit" is a negative number
+        least = min(n for n in (limit, soft, hard) if n >= 0)  # a negative number means no limit
         resource.setrlimit(resource.RLIMIT_AS, (least, hard))
     except (ImportError, AttributeError, ValueError, OSError) as error:
         note(logging.WARNING, "memory not bounded", error=type(error).__name__)

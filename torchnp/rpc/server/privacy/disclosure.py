@@ -1,11 +1,11 @@
-"""Taint tracking: the one gate between private values and what a client may learn.
+"""Disclosure control: all that a client may learn about private values passes through this module.
 
-A buffer is public while everything written to it came from the client or was computed from that alone. Owners' datasets
-are private, and so is anything computed with them. `release` returns exact values of public buffers only.
-`predict_outcome` decides what an operator on private data discloses: whether it fails, the error text, and the shapes,
-strides and bytes of its results. It runs the kernel on stand-ins that match the arguments in everything but values, so
-the disclosure cannot depend on a private value. If the kernel then behaves differently on the real values, `held` gives
-zeros, and the difference stays on the server.
+A buffer is public as long as everything that was written to it came from the client or was computed only from such
+data. Owners' datasets are private, and so is everything computed from them. `release` returns exact values of public
+buffers only. `predict_outcome` decides what an operator on private data discloses: whether it fails, the error text,
+and the shapes, strides and bytes of its results. It runs the kernel on stand-ins: arrays that equal the arguments in
+everything but values. So the disclosure cannot depend on a private value. If the kernel then behaves differently on the
+real values, `held` returns zeros, and the client does not see the difference.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import PrivacyError, RPCError
 from torchnp.rpc.server.session.object_store import StoredObject, root_of
 
-# Errors that a client's frame can cause. MemoryError: it asked for too much, and what was allocated is dropped.
-# RecursionError, a RuntimeError: it nested too deeply, and the stack is unwound. All others are faults of the process.
+# Errors that a client's frame can cause. MemoryError: the client asked for too much, and what was allocated is freed.
+# RecursionError, which is a RuntimeError: the client nested too deeply, and the stack is unwound. All other errors are
+# faults of the process.
 RAISED = (*FAILURES, AssertionError, ImportError, MemoryError, Warning, RPCError)
 
 
@@ -32,7 +33,7 @@ def release(entry: StoredObject) -> np.ndarray:
     Raises
     ------
     PrivacyError
-        The object is an owner's data, or was computed from it.
+        The object is an owner's data or was computed from it.
     """
     if entry.array is None or entry.buffer is None:
         raise ValueError("a failed object has no values")
@@ -48,7 +49,7 @@ def release(entry: StoredObject) -> np.ndarray:
 
 
 class Fresh(NamedTuple):
-    """Predicted layout of a result: shape, dtype, strides in bytes, and total bytes."""
+    """Predicted layout of a result: shape, dtype, strides in bytes, and total number of bytes."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -64,13 +65,15 @@ class Disclosure(NamedTuple):
 
     problem: Exception | None
     results: list[Fresh]
-    seconds: float = 0.0  # time of the kernel on stand-ins
+    seconds: float = 0.0  # seconds that the kernel took on stand-ins
 
 
 def facts(op: wire.Op, given: dict[str, Any], entries: Sequence[StoredObject], whole: bool) -> tuple:
-    """Cache key of everything that the client knows about a call; calls with equal facts have the same `Disclosure`.
+    """Return everything that the client knows about a call, as a cache key.
 
-    ``given`` holds the arguments of the frame by name.
+    Calls with equal facts have the same `Disclosure`.
+
+    ``given`` maps parameter names to the arguments in the frame.
     """
     known: list[Any] = [op.index, op.count]
     for name, a in given.items():
@@ -105,7 +108,7 @@ def _fact(arg: Any) -> Any:
 
 
 def _place(entry: StoredObject) -> tuple[np.ndarray, int, int]:
-    """The array that owns an object's memory, the object's byte offset in it, and the memory's total bytes."""
+    """Return the array that owns an object's memory, the object's byte offset in it, and the memory's total bytes."""
     array = base = entry.array
     assert array is not None and base is not None
     while isinstance(base.base, np.ndarray):
@@ -120,25 +123,27 @@ def predict_outcome(
     run: Callable[[list[np.ndarray]], list[np.ndarray]],
     shown: Sequence[StoredObject] = (),
 ) -> Disclosure:
-    """Determine what a call discloses, independently of the values.
+    """Determine what a call discloses, without using any value.
 
     Parameters
     ----------
     entries : sequence of StoredObject
-        Objects among the arguments.
+        The objects among the arguments.
     whole : bool
-        Whether the operator sees the memory around its arguments.
+        Whether the operator can access the memory around its arguments.
     run : callable
-        Calls the kernel with other arrays in their place; returns its results in the layout that the client expects.
+        Calls the kernel with other arrays instead of the objects; returns its results in the layout that the client
+        expects.
     shown : sequence of StoredObject
-        Public objects whose values decide shapes; they are passed as they are.
+        Public objects whose values determine shapes. They are passed themselves, not as stand-ins.
 
     Returns
     -------
     Disclosure
-        From the first stand-ins that the operator accepts: zeros may be bad divisors and ones bad indices. If it fails
-        on all stand-ins, as with unfitting shapes or dtypes, the error of the first. Also an error if the operator
-        resizes an object: the shape would show forever whether it got that far with the real values.
+        What the operator does on the first stand-ins that it accepts: zeros may be bad divisors, and ones bad indices.
+        If it fails on all stand-ins, for example because shapes or dtypes do not match, the disclosure is the first
+        error. An operator that resizes an object is refused with an error, because the shape would show afterwards
+        whether the operator got so far with the real values.
     """
     problem: Exception | None = None
     for number, pattern in _PATTERNS:
@@ -156,7 +161,7 @@ def predict_outcome(
                 )
             fresh = [_fresh(r) for r in results]
             del results
-            # The kernel is timed twice, as its first call may load what it needs.
+            # The kernel is timed twice, because its first call may load code.
             return Disclosure(
                 None, fresh, min(first, _timed(run, _stand_ins(entries, whole, number, pattern, shown))[1])
             )
@@ -164,7 +169,7 @@ def predict_outcome(
 
 
 def _alone(error: Exception) -> Exception:
-    """Strip an error's traceback, cause and context, whose frames hold arrays."""
+    """Remove an error's traceback, cause and context, because their frames hold arrays."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
@@ -196,7 +201,8 @@ def _eyes(array: np.ndarray) -> None:
         array[..., i, i] = 1
 
 
-# Fill functions for stand-ins, as (floating point or complex, all other dtypes), in the order in which they are tried.
+# Functions that fill stand-ins, as pairs (for floating point and complex dtypes, for all other dtypes), in the order in
+# which they are tried.
 _PATTERNS = ((_zeros, _zeros), (_ones, _ones), (_eyes, _zeros), (_ones, _zeros), (_zeros, _ones))
 
 
@@ -214,7 +220,7 @@ def _stand_ins(
         array = entry.array
         assert array is not None
         if any(entry is e for e in shown):
-            made.append(array)  # no kernel writes it: it is public, and not a target
+            made.append(array)  # no kernel writes it, because it is public and not a target
             continue
         if shared:
             base, start, nbytes = _place(entry)
@@ -228,7 +234,7 @@ def _stand_ins(
 
 
 def _extent(array: np.ndarray) -> int:
-    """Bytes from the first to the last element of an array."""
+    """Return the number of bytes from the first to the last element of an array."""
     if not array.size:
         return 0
     return array.itemsize + sum((n - 1) * s for n, s in zip(array.shape, array.strides))
@@ -239,7 +245,7 @@ def _fresh(array: np.ndarray) -> Fresh:
 
 
 def held(array: np.ndarray | None, fresh: Fresh, own: bool) -> np.ndarray:
-    """Put a result into its predicted layout; zeros if the kernel gave none, or one of another shape or dtype.
+    """Return a result in its predicted layout; zeros if the kernel returned none, or one of another shape or dtype.
 
     ``own`` says that the array's memory has the predicted size and is not shared.
     """
@@ -253,14 +259,14 @@ def held(array: np.ndarray | None, fresh: Fresh, own: bool) -> np.ndarray:
 
 
 def locked(array: np.ndarray) -> np.ndarray:
-    """Read-only view of an array."""
+    """Return a read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def substitute(arg: Any, arrays: Iterator[np.ndarray]) -> Any:
-    """Convert a frame's argument to what a kernel takes, replacing its handles by arrays in order."""
+    """Convert a frame's argument to what a kernel takes. Its handles are replaced by the next arrays."""
     kind = type(arg)
     if kind is wire.Handle:
         return next(arrays)

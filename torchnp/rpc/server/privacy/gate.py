@@ -1,4 +1,4 @@
-"""Handle PUBLISH of an owner's rows and QUOTE: check the request, debit the ledger, draw noise, build the reply."""
+"""Handle PUBLISH of an owner's rows and QUOTE: check the request, debit the ledger, draw the noise, build the reply."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from torchnp.rpc.server.session.object_store import StoredObject
 
 _payload = msgspec.msgpack.Decoder(tuple[str, list[int], bytes]).decode
 
-SCRATCH = 16  # temporary float64 values per released number while a release is drawn
+SCRATCH = 16  # float64 values, per released number, of temporary memory for drawing a release
 
-# ERR frame kind of each exception class, the most specific first.
+# Kind of the ERR frame for each exception class, most specific first.
 KINDS = {BudgetError: "budget", LedgerError: "ledger", PrivacyError: "private"}
 
 
 def kind_of(error: Exception) -> str:
-    """ERR frame kind of an error that this module raises."""
+    """Return the kind of the ERR frame for an error that this module raises."""
     return next(kind for cls, kind in KINDS.items() if isinstance(error, cls))
 
 
 def release_rows(ledger: Ledger | None, client: str, entry: StoredObject, request: wire.Publish) -> np.ndarray:
-    """Release a noised sum or mean: debit it first, draw it once, store it, and only then return it.
+    """Return a noised sum or mean. It is debited first, then drawn once and stored, and only then returned.
 
     Raises
     ------
     PrivacyError, BudgetError, LedgerError
-        The release is refused; the message says why and does not depend on values.
+        The release is refused; the message says why, and does not depend on values.
     """
     assert request.terms is not None and entry.array is not None
     if not request.key:
@@ -52,7 +52,7 @@ def release_rows(ledger: Ledger | None, client: str, entry: StoredObject, reques
 
 
 def quote(ledger: Ledger | None, client: str, entry: StoredObject, request: wire.QuoteRequest) -> wire.Quoted:
-    """Quote the cost of a release and the remaining budget; spends nothing."""
+    """Return the cost of a release and the remaining budget, without spending anything."""
     ledger, account, terms = _planned(ledger, client, entry, request.terms)
     units, at = _units(terms), account.delta
     total = ledger.account(EVERYBODY, terms.dataset)
@@ -72,17 +72,20 @@ def quote(ledger: Ledger | None, client: str, entry: StoredObject, request: wire
 
 
 def _units(terms: Release) -> int:
-    """Cost of a release in ledger units; at least 1."""
+    """Return the cost of a release in ledger units, at least 1."""
     return max(1, accountant.units_up(terms.rho))
 
 
 def _nbytes(terms: Release) -> int:
-    """Upper bound on the bytes of a release as the ledger stores it."""
+    """Return an upper bound on the bytes of a release as the ledger stores it."""
     return wire.nbytes_of(wire.dtype_of(terms.dtype), terms.shape) + 32 + 10 * len(terms.shape)
 
 
 def _check_room(terms: Release) -> None:
-    """Raise PrivacyError if memory for drawing a release is lacking; checked before the release is debited."""
+    """Raise PrivacyError if there is too little memory to draw a release.
+
+    This is checked before the release is debited.
+    """
     try:
         np.empty(SCRATCH * math.prod(terms.shape), np.float64)
     except (MemoryError, ValueError):
@@ -102,7 +105,7 @@ def _planned(
             "`torchnp serve --ledger FILE`"
         )
     account = ledger.account(client, label.dataset) if ledger is not None and isinstance(label, Rows) else None
-    delta = account.delta if account is not None else 0.5  # unused: `plan` refuses such tensors
+    delta = account.delta if account is not None else 0.5  # not used, because `plan` refuses such tensors
     terms = plan(label, entry.array, asked.reduce, asked.clip, asked.sigma, asked.eps, delta)
     assert ledger is not None and account is not None
     return ledger, account, terms

@@ -1,11 +1,11 @@
 """Privacy ledger: budgets, spending and noised results of an owner's datasets, in one SQLite file.
 
-A release first reserves its cost: the debit is committed to disk before anything is drawn. Then the noise is drawn, the
-noised result is stored under a key that the client chose, and only then is it sent. So a retry with the same key gets
-the same bytes, nothing is drawn or debited twice, and a crash after the debit does not undo it.
+The cost of a release is debited first, and the debit is on disk before any noise is drawn. Then the noise is drawn, the
+noised result is stored under a key that the client has chosen, and only after that it is sent. So a retry with the same
+key gets the same bytes, nothing is drawn or debited twice, and a crash does not undo a debit.
 
-Entries are append-only. Each holds a SHA-256 over itself and the previous hash, so the last hash, written down
-elsewhere, vouches for all entries.
+Entries are only appended. Each has a SHA-256 hash over itself and the previous entry's hash. An owner who writes down
+the last hash elsewhere can later verify all entries before it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from torchnp.rpc.server.privacy import accountant
 from torchnp.rpc.server.privacy.ledger_schema import EVERYBODY as EVERYBODY
 from torchnp.rpc.server.privacy.ledger_schema import TOLD, check_totals, total_of, upgrade
 
-KEPT = 64  # stored results per client that can be fetched again
+KEPT = 64  # number of results per client that are stored and can be fetched again
 MAX_PAYLOAD = 64 << 20  # bytes of one result, and of all stored results of a client
-MAX_RELEASES = 1 << 20  # releases of a dataset to one client: entries are never deleted
-MAX_UNITS = 1 << 62  # units of a budget: SQLite's integers have 64 bits
+MAX_RELEASES = 1 << 20  # releases of one dataset to one client, which are limited because entries are never deleted
+MAX_UNITS = 1 << 62  # units of a budget, because SQLite's integers have 64 bits
 BUSY_SECONDS = 10.0
 ORIGIN = "0" * 64
 
@@ -46,13 +46,13 @@ class LedgerEntry:
     time : float
         Seconds since 1970.
     kind : str
-        ``"grant"``, ``"revoke"``, ``"budget"``, ``"freeze"``, ``"thaw"``, ``"debit"`` or ``"result"``.
+        One of ``"grant"``, ``"revoke"``, ``"budget"``, ``"freeze"``, ``"thaw"``, ``"debit"`` and ``"result"``.
     client, dataset, key : str
-        Client, dataset, and the client's key of a release.
+        The client, the dataset, and the client's key of a release.
     units : int
-        Budget or cost, in units of rho (`accountant.UNIT`).
+        The budget or cost, in units of rho (`accountant.UNIT`).
     body : str
-        Other fields as JSON: epsilon and delta of a budget, parameters of a release, digest of a result.
+        Further fields as JSON: epsilon and delta of a budget, parameters of a release, digest of a result.
     hash : str
         SHA-256 over the previous entry's hash and this entry.
     """
@@ -68,7 +68,7 @@ class LedgerEntry:
     hash: str
 
     def digest(self, before: str) -> str:
-        """Compute `hash` for an entry that follows one with the hash ``before``."""
+        """Compute `hash` for this entry if it follows an entry with the hash ``before``."""
         text = json.dumps(
             [before, self.seq, self.time, self.kind, self.client, self.dataset, self.key, self.units, self.body]
         )
@@ -77,7 +77,7 @@ class LedgerEntry:
 
 @dataclasses.dataclass(frozen=True)
 class BudgetAccount:
-    """A budget and its spending, in units of rho; `limit` is None if no budget was granted."""
+    """A budget and what has been spent of it, in units of rho; `limit` is None if no budget was granted."""
 
     client: str
     dataset: str
@@ -91,17 +91,17 @@ class BudgetAccount:
         return max(0, (self.limit or 0) - self.spent)
 
     def epsilon_spent(self) -> float:
-        """The epsilon of all releases so far, at the budget's delta."""
+        """Return the epsilon of all releases so far, at the budget's delta."""
         return accountant.epsilon_of(self.spent * accountant.UNIT, self.delta)
 
 
 class Ledger:
-    """Ledger in a SQLite file that several processes may use.
+    """A ledger in a SQLite file, which several processes may use.
 
     Parameters
     ----------
     path : str or Path
-        The file; SQLite keeps two more files beside it.
+        The file. SQLite keeps two more files in the same folder.
     create : bool
         Whether to create the file if it does not exist.
 
@@ -125,12 +125,14 @@ class Ledger:
     # ------------------------------------------------------------ the file
 
     def _connection(self) -> sqlite3.Connection:
-        """This process's own connection: SQLite connections must not be used across a fork."""
+        """Return this process's own connection, because SQLite connections must not be used across a fork."""
         if self._process != os.getpid():
-            self._inherited, self._db = self._db, None  # not closed: that would close the parent's too
+            # It is not closed, because that would close the parent's connection too.
+            self._inherited, self._db = self._db, None
         if self._db is None:
             if not self.path.exists():
-                os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))  # results belong to the clients
+                # Readable for the owner only, because the results belong to the clients.
+                os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))
             db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=FULL")
@@ -148,7 +150,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Run the block in a transaction: on disk when the block ends, rolled back if it raises."""
+        """Run the block in a transaction. It is on disk when the block ends, and rolled back if the block raises."""
         with self._reading() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -167,7 +169,10 @@ class Ledger:
     # ------------------------------------------------------------ the owner
 
     def set_budget(self, dataset: str, epsilon: float, delta: float, client: str = EVERYBODY) -> LedgerEntry:
-        """Set a dataset's budget for one client or for all together; replaces the old budget, not the spending."""
+        """Set a dataset's budget for one client, or for all clients together.
+
+        It replaces the old budget; what was spent stays spent.
+        """
         _check_name("dataset", dataset)
         _check_name("client", client)
         units = accountant.units_down(accountant.rho_of(epsilon, delta))
@@ -178,7 +183,7 @@ class Ledger:
             return _append(db, kind, client, dataset, "", units, {"epsilon": epsilon, "delta": delta})
 
     def revoke(self, client: str, dataset: str) -> LedgerEntry:
-        """Revoke a client's budget; its spending stays recorded."""
+        """Revoke a client's budget. What the client has spent stays recorded."""
         with self._writing() as db:
             if _limit(db, client, dataset) is None:
                 raise LedgerError(f"{client!r} has no budget of {dataset!r}")
@@ -191,7 +196,7 @@ class Ledger:
             return _append(db, "freeze" if on else "thaw", EVERYBODY, dataset, "", 0, {})
 
     def learn(self, datasets: Iterable[str]) -> None:
-        """Record the names of served datasets, so that the owner's commands know them."""
+        """Record the names of datasets that are served, so that the owner's commands know them."""
         with self._reading() as db:
             new = set(datasets) - {name for (name,) in db.execute("SELECT name FROM datasets")}
         if new:
@@ -199,7 +204,7 @@ class Ledger:
                 db.executemany("INSERT OR IGNORE INTO datasets VALUES (?)", [(name,) for name in sorted(new)])
 
     def datasets(self) -> set[str]:
-        """Names of all datasets that were ever served or given a budget."""
+        """Return the names of all datasets that were ever served or given a budget."""
         with self._reading() as db:
             found = db.execute(
                 f"SELECT name FROM datasets UNION SELECT dataset FROM entries WHERE kind IN {TOLD} "
@@ -208,7 +213,7 @@ class Ledger:
             return {name for (name,) in found}
 
     def accounts(self) -> list[BudgetAccount]:
-        """Accounts of every budget ever given: for each dataset, and for each client and dataset."""
+        """Return the accounts of all budgets that were ever given, of datasets and of clients."""
         with self._reading() as db:
             found = db.execute(
                 f"SELECT DISTINCT dataset, client FROM entries WHERE kind IN {TOLD} AND kind IN ('budget', 'grant') "
@@ -217,17 +222,17 @@ class Ledger:
             return [_account(db, client, dataset) for dataset, client in found]
 
     def frozen(self, dataset: str) -> bool:
-        """Whether the owner has stopped a dataset's releases."""
+        """Return whether the owner has stopped a dataset's releases."""
         with self._reading() as db:
             return _frozen(db, dataset)
 
     def count(self) -> int:
-        """How many entries there are."""
+        """Return the number of entries."""
         with self._reading() as db:
             return int(db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
     def entries(self) -> Iterator[LedgerEntry]:
-        """Iterate over all entries, oldest first."""
+        """Yield all entries, oldest first."""
         last = 0
         while True:
             with self._reading() as db:
@@ -238,17 +243,17 @@ class Ledger:
             last = page[-1][0]
 
     def verify(self, head: str | None = None) -> str:
-        """Verify entries, totals and stored results; returns the hash of the last entry.
+        """Verify entries, totals and stored results; return the hash of the last entry.
 
         Parameters
         ----------
         head : str, optional
-            A hash noted earlier; an entry with it must still exist.
+            A hash that was noted earlier. An entry with this hash must still exist.
 
         Raises
         ------
         LedgerError
-            Something was changed or is missing.
+            Something was changed, or is missing.
         """
         before, seen = ORIGIN, head is None or head == ORIGIN
         limits: dict[tuple[str, str], int] = {}
@@ -278,36 +283,36 @@ class Ledger:
     # ------------------------------------------------------------ a release
 
     def account(self, client: str, dataset: str) -> BudgetAccount:
-        """A client's budget of a dataset."""
+        """Return a client's account of a dataset."""
         with self._reading() as db:
             return _account(db, client, dataset)
 
     def reserve(
         self, client: str, dataset: str, key: str, units: int, terms: dict[str, Any], nbytes: int = 0
     ) -> bytes | None:
-        """Debit a release before it is drawn; returns None if it may be drawn, or its result if it is already stored.
+        """Debit a release before it is drawn. Return None if it may be drawn, or its result if that is already stored.
 
         Parameters
         ----------
         client, dataset : str
-            Client that pays, and dataset whose budget is charged.
+            The client that pays, and the dataset whose budget is charged.
         key : str
-            The client's key for this release; the same key never pays twice.
+            The client's key for this release. A key never pays twice.
         units : int
-            Cost; at least one unit is charged.
+            The cost; at least one unit is charged.
         terms : dict
-            Public parameters of the release; a key cannot be reused with other parameters.
+            Public parameters of the release. A key cannot be used again with other parameters.
         nbytes : int
-            Size of the result to be stored.
+            Size of the result that will be stored.
 
         Raises
         ------
         BudgetError
             There is no budget, too little of it is left, the dataset is frozen, or the client has had too many
-            releases; nothing was spent.
+            releases. Nothing was spent.
         PrivacyError
-            The result is too large to store; nothing was spent. Or the key belongs to another release, or to one
-            that was interrupted or whose result is no longer kept.
+            The result is too large to store; nothing was spent. Or the key was used for another release, or for a
+            release that was interrupted or whose result is no longer stored.
         LedgerError
             The file cannot be written; nothing was spent.
         """
@@ -336,7 +341,7 @@ class Ledger:
             return None
 
     def keep(self, client: str, dataset: str, key: str, payload: bytes) -> None:
-        """Store the noised result of a reserved release; evict the client's oldest beyond `KEPT` and `MAX_PAYLOAD`."""
+        """Store the noised result of a release; delete the client's oldest results beyond `KEPT` and `MAX_PAYLOAD`."""
         with self._writing() as db:
             digest = hashlib.sha256(payload).hexdigest()
             entry = _append(db, "result", client, dataset, key, 0, {"sha256": digest})
@@ -369,7 +374,7 @@ def _append(
 
 
 def _limit(db: sqlite3.Connection, client: str, dataset: str) -> tuple[int, str] | None:
-    """The current budget, as units and JSON terms; None if there is none."""
+    """Return the current budget, as units and JSON terms; None if there is none."""
     found = db.execute(
         f"SELECT kind, units, body FROM entries WHERE kind IN {TOLD} AND kind NOT IN ('freeze', 'thaw') AND dataset = ? "
         "AND client = ? ORDER BY seq DESC LIMIT 1",
@@ -426,7 +431,7 @@ def _stored(db: sqlite3.Connection, client: str, key: str, same: bool) -> bytes:
 def _replay(
     entry: LedgerEntry, limits: dict[tuple[str, str], int], spent: dict[tuple[str, str], tuple[int, int]]
 ) -> None:
-    """Apply an entry to the replayed budgets; raises LedgerError for a debit that exceeds one."""
+    """Apply an entry to the budgets computed so far; raise LedgerError for a debit that exceeds one."""
     place = (entry.client, entry.dataset)
     if entry.kind in ("grant", "budget"):
         limits[place] = entry.units

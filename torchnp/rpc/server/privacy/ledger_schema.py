@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 from torchnp.rpc.exceptions import LedgerError
 
-EVERYBODY = "*"  # client name of entries that apply to all clients together
-VERSION = 1  # schema version, as PRAGMA user_version; 0 had no totals
+EVERYBODY = "*"  # client name of entries that concern all clients together
+VERSION = 1  # schema version, stored as PRAGMA user_version; version 0 had no totals
 
-# Kinds of the owner's entries. SQLite uses their partial index only if a query contains exactly this text.
+# Kinds of entries that the owner makes. SQLite uses the partial index on them only if a query contains exactly this
+# text.
 TOLD = "('budget', 'grant', 'revoke', 'freeze', 'thaw')"
 
 _TABLES = f"""
@@ -42,7 +43,7 @@ INSERT INTO totals SELECT dataset, '*', SUM(units), COUNT(*) FROM entries WHERE 
 
 
 def upgrade(db: sqlite3.Connection) -> None:
-    """Create missing tables; for a ledger older than the totals, compute these from its entries."""
+    """Create missing tables. For a ledger that is older than the totals, compute the totals from its entries."""
     if db.execute("PRAGMA user_version").fetchone()[0] >= VERSION:
         return
     try:
@@ -53,17 +54,17 @@ def upgrade(db: sqlite3.Connection) -> None:
 
 
 def total_of(db: sqlite3.Connection, client: str, dataset: str) -> tuple[int, int]:
-    """Units that a client has spent of a dataset, and the number of its releases."""
+    """Return the units of a dataset that a client has spent, and the number of its releases."""
     found = db.execute("SELECT units, releases FROM totals WHERE dataset = ? AND client = ?", (dataset, client))
     return found.fetchone() or (0, 0)
 
 
 def check_totals(db: sqlite3.Connection, head: str, sums: Mapping[tuple[str, str], tuple[int, int]]) -> None:
-    """Raise LedgerError unless the totals equal ``sums``, by client and dataset, of the entries up to ``head``, a hash.
+    """Raise LedgerError unless the totals equal ``sums``, which are those of the entries up to the hash ``head``.
 
-    If entries were added after ``head``, the totals may exceed the sums, but never fall below them.
+    If entries were added after ``head``, the totals may exceed the sums, but may never be below them.
     """
-    db.execute("BEGIN")  # read one consistent snapshot
+    db.execute("BEGIN")  # reads one consistent snapshot
     try:
         last = db.execute("SELECT hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
         rows = db.execute("SELECT client, dataset, units, releases FROM totals").fetchall()

@@ -1,19 +1,21 @@
-"""Exact vectorized sampling of the discrete Gaussian, using only the operating system's entropy.
+"""Exact vectorized sampling of the discrete Gaussian, with no other randomness than the operating system's.
 
 The distribution on the integers has P(n) proportional to exp(-n**2 / (2 sigma**2)), sigma = p / q. The method is
-Karney's (2016), with rationals in place of multi-digit deviates. Every n >= 0 is ``n / sigma = k + x`` for one integer
-k and one x = r / p in [0, 1), and ``exp(-(k + x)**2 / 2) = exp(-k**2 / 2) * exp(-x * (2 k + x) / 2)``. So:
+Karney's (2016), with rational numbers instead of multi-digit deviates. For every n >= 0 there are one integer k and one
+x = r / p in [0, 1) with ``n / sigma = k + x``, and ``exp(-(k + x)**2 / 2) = exp(-k**2 / 2) * exp(-x * (2 k + x) / 2)``.
+So:
 
-1. k is drawn with weight exp(-k**2 / 2): a distribution that does not depend on sigma;
-2. n is drawn evenly from the ceil(sigma) integers that follow k * sigma; those with x >= 1 are rejected;
-3. n is kept with probability exp(-x * (2 k + x) / 2);
-4. a sign is drawn, and minus zero rejected.
+1. k is drawn with weight exp(-k**2 / 2). This distribution does not depend on sigma.
+2. n is drawn uniformly from the ceil(sigma) integers that follow k * sigma. Those with x >= 1 are rejected.
+3. n is kept with probability exp(-x * (2 k + x) / 2).
+4. A sign is drawn, and minus zero is rejected.
 
-The samples are exact, though they are drawn with 64-bit integers. Steps 1 and 3 compare a uniform real U, whose first
-bits were drawn, with a real number c, which integer arithmetic bounds. If all U with these bits lie on one side of the
-bounds, the comparison is decided. Otherwise, about once in 2**25, more bits of U are drawn and c is computed to more
-digits until it is decided (`_k_of`, `_below_exp`). No floating-point arithmetic is used. The number of proposals that
-a sample took reveals nothing about the sample, as proposals are independent.
+The samples are exact, although they are computed with 64-bit integers. Steps 1 and 3 compare a uniform real number U,
+of which only the first bits have been drawn, with a real number c, for which integer arithmetic gives bounds. If all U
+that begin with these bits are on one side of the bounds, the comparison is decided. Otherwise, about once in 2**25,
+more bits of U are drawn and c is computed to more digits until it is decided (`_k_of`, `_below_exp`). No floating-point
+arithmetic is used. The number of proposals that a sample took reveals nothing about the sample, because proposals are
+independent.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ import secrets
 
 import numpy as np
 
-MAX_TERM = 1 << 32  # limit of sigma's numerator and denominator: products of both with k fit in 64 bits
-BLOCK = 1 << 15  # proposals per batch: they stay in the CPU cache
+MAX_TERM = 1 << 32  # limit of sigma's numerator and denominator, so that products of both with k fit in 64 bits
+BLOCK = 1 << 15  # proposals per batch, which stay in the CPU cache
 
-_K = 15  # largest k in the tables; a larger k is drawn once in 2**180
+_K = 15  # largest k in the tables; a larger one is drawn with probability 2**-180
 _X = 28  # fractional bits of x and of the exponent
-_U = 31  # bits of the uniform in step 3, and fractional bits of its threshold
+_U = 31  # bits of the uniform number in step 3, and fractional bits of its threshold
 
 
 def discrete_gaussian(size: int, numerator: int, denominator: int = 1) -> np.ndarray:
@@ -42,7 +44,7 @@ def discrete_gaussian(size: int, numerator: int, denominator: int = 1) -> np.nda
     size : int
         Number of samples.
     numerator, denominator : int
-        From 1 to 2**32 in lowest terms.
+        Integers from 1 to 2**32, after reduction to lowest terms.
 
     Returns
     -------
@@ -88,9 +90,9 @@ def _proposals(count: int, p: int, q: int) -> np.ndarray:
 
 @functools.cache
 def _k_bounds() -> np.ndarray:
-    """``floor(2**63 * sum(exp(-i**2 / 2), i <= k))`` for each k of the table; the infinite sum is below 2.
+    """Return ``floor(2**63 * sum(exp(-i**2 / 2), i <= k))`` for each k of the table; the infinite sum is below 2.
 
-    All longer partial sums have the same floor as the last one here (a test checks this).
+    All longer partial sums have the same floor as the last one here; a test checks this.
     """
     total, floors = 0, []
     for k in range(_K + 1):
@@ -100,7 +102,7 @@ def _k_bounds() -> np.ndarray:
 
 
 def _draw_k(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Map each uniform 64-bit word to its k; also returns which words are accepted."""
+    """Return the k of each uniform 64-bit word, and which words are accepted."""
     bounds = _k_bounds()
     k = np.searchsorted(bounds, words, side="right")
     kept = k <= _K
@@ -111,7 +113,10 @@ def _draw_k(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _k_of(word: int, bits: int) -> int:
-    """The k of a uniform real that begins with these bits, or -1 if rejected; draws more bits as needed."""
+    """Return the k of a uniform real number that begins with these bits, or -1 if it is rejected.
+
+    More bits are drawn as needed.
+    """
     while True:
         word, bits = (word << 64) | secrets.randbits(64), bits + 64
         low = high = 0
@@ -134,18 +139,19 @@ def _k_of(word: int, bits: int) -> int:
 
 @functools.cache
 def _exp_tables() -> tuple[np.ndarray, np.ndarray]:
-    """``floor(2**31 * exp(-i / 2**8))`` and ``floor(2**31 * exp(-i / 2**18))``, for the exponent's upper bits."""
+    """Return ``floor(2**31 * exp(-i / 2**8))`` and ``floor(2**31 * exp(-i / 2**18))`` for the exponent's upper bits."""
     coarse = [_exp_bounds(i, 1 << 8, _U + 64)[0] >> 64 for i in range((_K + 1) << 8)]
     fine = [_exp_bounds(i, 1 << 18, _U + 64)[0] >> 64 for i in range(1 << 10)]
     return np.array(coarse, np.int64), np.array(fine, np.int64)
 
 
 def _threshold_bounds(k: np.ndarray, r: np.ndarray, p: int) -> tuple[np.ndarray, np.ndarray]:
-    """Integers with ``low <= 2**31 * exp(-x * (2 k + x) / 2) <= high``, where x = r / p.
+    """Return integers with ``low <= 2**31 * exp(-x * (2 k + x) / 2) <= high``, where x = r / p.
 
-    In units of 2**-28, x is off by less than 1, and the exponent, whose slope is k + x, by less than k + 3, always
-    towards 0. So in units of 2**-31, the threshold falls by less than 8 (k + 3). Each table is off by less than 1, the
-    floor of their product by 1, and the last factor, 1 - d for exp(-d) with d < 2**-18, by 2**-37 and a floor.
+    In units of 2**-28, the error of x is below 1. The exponent has slope k + x, so its error is below k + 3; both
+    errors are towards 0. So in units of 2**-31, the threshold falls by less than 8 (k + 3). Further errors are: less
+    than 1 for each table, 1 for the floor of their product, and 2**-37 and a floor for the last factor, which is 1 - d
+    instead of exp(-d) with d < 2**-18.
     """
     coarse, fine = _exp_tables()
     inside = k <= _K
@@ -158,7 +164,10 @@ def _threshold_bounds(k: np.ndarray, r: np.ndarray, p: int) -> tuple[np.ndarray,
 
 
 def _below_exp(u: int, bits: int, a: int, b: int) -> bool:
-    """Whether a uniform real that begins with these bits is below exp(-a / b); draws more bits as needed."""
+    """Return whether a uniform real number that begins with these bits is below exp(-a / b).
+
+    More bits are drawn as needed.
+    """
     while True:
         u, bits = (u << 64) | secrets.randbits(64), bits + 64
         low, high = _exp_bounds(a, b, bits)
@@ -170,7 +179,7 @@ def _below_exp(u: int, bits: int, a: int, b: int) -> bool:
 
 @functools.lru_cache(1024)
 def _exp_bounds(a: int, b: int, bits: int) -> tuple[int, int]:
-    """Integers with ``low <= 2**bits * exp(-a / b) <= high``, for ``a / b`` up to 10**9.
+    """Return integers with ``low <= 2**bits * exp(-a / b) <= high``, for ``a / b`` up to 10**9.
 
     The decimal module rounds division and exp correctly, to at least 20 more digits than this result needs.
     """

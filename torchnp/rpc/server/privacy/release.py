@@ -1,12 +1,13 @@
 """Noised sums and means of clipped rows: their cost, and how they are computed.
 
 Two datasets are neighbours if they have the same shape and differ in one row. Rows are clipped to an L2 norm of C, so
-one row changes their sum by at most 2 C. For exact noise, rows are rounded to a lattice: in units of g, a power of two
-about a million times smaller than the noise, each row becomes integers whose norm, computed in integers, is at most
-``floor(C / g)``. So the sum and its sensitivity are exact, and the noise is a discrete Gaussian with a whole number of
-units as sigma. The result is a function of that noised integer alone. Rows with a nan or an infinity count as zeros.
+one row changes their sum by at most 2 C. For exact noise, rows are rounded to a lattice. Its unit g is a power of two,
+about a million times smaller than the noise. In these units, each row becomes integers whose norm, computed in
+integers, is at most ``floor(C / g)``. So the sum and its sensitivity are exact, and the noise is a discrete Gaussian
+whose sigma is a whole number of units. The result depends only on the noised integer. Rows with a nan or an infinity
+count as zeros.
 
-The cost and everything visible of a release, except its values, follow from its `Release`, which is entirely public.
+The cost of a release, and all that is visible of it except its values, follow from its `Release`, which is public.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from torchnp.rpc.server.privacy.row_labels import Mixed, Rows
 from torchnp.rpc.wire import dtype_of
 
 FINE = 20  # bits of sigma in lattice units, after its leading bit
-WIDEST = 1 << 31  # largest clip in units: sums of 2**31 rows fit in 64 bits
-BLOCK = 1 << 18  # elements clipped per batch
+WIDEST = 1 << 31  # largest clip in units, so that sums of 2**31 rows fit in 64 bits
+BLOCK = 1 << 18  # elements that are clipped per batch
 REDUCTIONS = ("sum", "mean")
-SMALLEST, LARGEST = 1e-140, 1e140  # range of clip and sigma: their squares fit float64 too
+SMALLEST, LARGEST = 1e-140, 1e140  # range of clip and sigma, so that their squares are float64 numbers too
 MOST_EPSILON = 1e6  # practically no privacy
 
 
@@ -40,21 +41,21 @@ class Release:
     Attributes
     ----------
     dataset : str
-        Dataset whose budget pays.
+        The dataset whose budget pays.
     reduce : str
         ``"sum"`` or ``"mean"``.
     rows : int
         Number of rows that are summed.
     dim : int
-        Dimension that indexes rows.
+        The dimension that indexes the rows.
     shape, dtype : tuple, str
         Shape and dtype of the result.
     clip : float
-        L2 norm that rows are clipped to.
+        The L2 norm to which rows are clipped.
     exponent : int
         The lattice unit is 2**exponent.
     bound, noise : int
-        Largest norm of a row, and standard deviation of the noise on the sum, in units.
+        The largest norm of a row, and the standard deviation of the noise on the sum, in units.
     """
 
     dataset: str
@@ -80,7 +81,7 @@ class Release:
         return sigma / self.rows if self.reduce == "mean" else sigma
 
     def terms(self) -> dict[str, Any]:
-        """Parameters that the ledger records; a client's key is bound to them."""
+        """Return the parameters that the ledger records; a client's key belongs to exactly these."""
         return {
             "reduce": self.reduce, "rows": self.rows, "dim": self.dim, "shape": list(self.shape), "dtype": self.dtype,
             "clip": self.clip, "exponent": self.exponent, "bound": self.bound, "noise": self.noise,
@@ -101,11 +102,12 @@ def plan(
     Parameters
     ----------
     label, array : Label, ndarray
-        Label and values of the tensor.
+        The label and the values of the tensor.
     reduce, clip : str, float
-        ``"sum"`` or ``"mean"``, and the L2 norm that rows are clipped to.
+        ``"sum"`` or ``"mean"``, and the L2 norm to which rows are clipped.
     sigma, epsilon : float or None
-        Standard deviation of the noise in the result, or the largest cost of this release alone at ``delta``.
+        Either the standard deviation of the noise in the result, or the largest cost of this release alone at
+        ``delta``.
 
     Raises
     ------
@@ -183,7 +185,7 @@ def _check(label: Rows | Mixed | None, array: np.ndarray, reduce: str) -> tuple[
 
 
 def draw(array: np.ndarray, release: Release) -> np.ndarray:
-    """Compute the noised sum or mean, with fresh noise each time."""
+    """Compute the noised sum or mean, with new noise each time."""
     rows = np.moveaxis(array, release.dim, 0)
     width = math.prod(release.shape)
     total = np.zeros(width, np.int64)
@@ -200,9 +202,11 @@ def draw(array: np.ndarray, release: Release) -> np.ndarray:
 
 
 def lattice_rows(rows: np.ndarray, release: Release) -> np.ndarray:
-    """Clip rows and round them to int64 units, each of norm at most ``release.bound``, checked in integers.
+    """Clip rows and round them to int64 units.
 
-    The result for a row depends only on that row, and all rows take the same steps.
+    Each row's norm is then at most ``release.bound``, which is checked in integers.
+
+    The result for a row depends only on that row, and the steps are the same for all rows.
     """
     bound = release.bound
     with np.errstate(all="ignore"):
@@ -219,7 +223,7 @@ def lattice_rows(rows: np.ndarray, release: Release) -> np.ndarray:
 
 
 def _within(rows: np.ndarray, bound: int) -> np.ndarray:
-    """Whether the norm of each integer row is at most the bound (at most 2**31), in exact arithmetic."""
+    """Return whether the norm of each integer row is at most the bound (itself at most 2**31), in exact arithmetic."""
     squares = (rows * rows).astype(np.uint64)  # at most 2**62
     low = (squares & np.uint64(2**31 - 1)).sum(1, keepdims=True)
     high = (squares >> np.uint64(31)).sum(1, keepdims=True) + (low >> np.uint64(31))

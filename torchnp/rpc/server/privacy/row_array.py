@@ -1,12 +1,13 @@
-"""Opaque arrays of an owner's rows: kernels cannot read their values, and no row affects another.
+"""Opaque arrays of an owner's rows. Kernels cannot read their values, and no row affects another row.
 
-Kernels that keep a row label get a `RowArray` in place of an array. It is no ndarray and cannot become one: operations
-not defined here (truth value, numbers, nonzero, masks, other NumPy functions) raise `Unlabelled`. So a kernel takes the
-same steps whatever the values are. The operations here look only at shapes and dtypes. Each tracks the row dimension
-and refuses to sum, scan or broadcast over it, so index i of a result depends on row i only.
+Kernels that keep a row label get a `RowArray` instead of an array. It is not an ndarray and cannot become one:
+operations that are not defined here (truth value, numbers, nonzero, masks, other NumPy functions) raise `Unlabelled`.
+So a kernel takes the same steps whatever the values are. The operations here look only at shapes and dtypes. Each
+tracks the row dimension and refuses to sum, scan or broadcast over it, so index i of a result depends only on row i.
 
-This holds for bits, not just mathematically. Arithmetic uses ufuncs that IEEE 754 defines elementwise. Other functions
-get only arguments in their plain range (`smooth`), as vector code may treat a whole vector differently for one element.
+This is true for every bit, not only mathematically. Arithmetic uses ufuncs that IEEE 754 defines elementwise. Other
+functions get only arguments in their ordinary range (`smooth`), because vectorized code may process a whole vector
+differently because of one unusual element.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DTYPES = frozenset([dt.bool_, *dt.INTS, *dt.FLOATS, dt.complex64, dt.complex128]
 
 
 class Unlabelled(TypeError):
-    """The operation would let one row affect another, or is not defined on rows."""
+    """Raised when an operation would let one row affect another, or is not defined on rows."""
 
 
 def _refused(*args: Any, **kwargs: Any) -> Any:
@@ -32,14 +33,14 @@ def _refused(*args: Any, **kwargs: Any) -> Any:
 
 
 class RowArray(NDArrayOperatorsMixin):
-    """Opaque array with one dimension that indexes rows.
+    """An opaque array, one dimension of which indexes rows.
 
     Attributes
     ----------
     axis : int
         The row dimension, non-negative.
     shape, ndim, dtype
-        As of an ndarray.
+        As for an ndarray.
     """
 
     __slots__ = ("__axis", "__values")
@@ -78,9 +79,9 @@ class RowArray(NDArrayOperatorsMixin):
         return _product(*inputs) if ufunc is np.matmul else _elementwise(ufunc, inputs)
 
 
-# Only this module, `row_calls` and `row_moves` call this; no kernel does.
+# Only this module, `row_calls` and `row_moves` call this function; no kernel does.
 def values_of(x: Any) -> np.ndarray:
-    """The values of a RowArray, or a public array itself."""
+    """Return the values of a RowArray, or a public array itself."""
     return x._RowArray__values if type(x) is RowArray else np.asarray(x)  # type: ignore[attr-defined]
 
 
@@ -102,7 +103,7 @@ def _complex(inputs: Sequence[Any]) -> bool:
     return any(x.dtype.kind == "c" if hasattr(x, "dtype") else isinstance(x, complex) for x in inputs)
 
 
-# These fail or trap on integer zeros; use `quotient` for integers.
+# These fail or trap for an integer divisor of 0; `quotient` is used for integers.
 _WHOLE = frozenset([np.floor_divide, np.remainder, np.fmod])
 
 
@@ -114,7 +115,10 @@ def _elementwise(ufunc: Callable[..., Any], inputs: Sequence[Any]) -> RowArray:
 
 
 def _made(out: np.ndarray, inputs: Sequence[Any]) -> RowArray:
-    """Wrap an elementwise result; row dimensions, counted from the right, must agree and not be broadcast."""
+    """Return an elementwise result as a RowArray.
+
+    Row dimensions, counted from the right, must agree and must not be broadcast.
+    """
     facts = {(x.axis - x.ndim, x.shape[x.axis]) for x in inputs if type(x) is RowArray}
     if len(facts) != 1:
         raise Unlabelled("rows at several places")
@@ -125,7 +129,7 @@ def _made(out: np.ndarray, inputs: Sequence[Any]) -> RowArray:
 
 
 def _product(a: Any, b: Any) -> RowArray:
-    """Product of matrices or batches of matrices that does not sum over rows."""
+    """Return a product of matrices, or of batches of matrices, that does not sum over rows."""
     if a.ndim < 2 or b.ndim < 2:
         raise Unlabelled("a product of vectors")
     places = set()
@@ -134,7 +138,7 @@ def _product(a: Any, b: Any) -> RowArray:
             if (place := x.axis - x.ndim) == summed:
                 raise Unlabelled("rows are summed over")
             places.add((place, x.shape[x.axis]))
-    if len(places) != 1:  # rows of one operand meet other rows of the other
+    if len(places) != 1:  # rows of one operand would be combined with other rows of the other operand
         raise Unlabelled("rows meet rows")
     ((place, n),) = places
     if place >= -2 and type(a) is type(b):
@@ -149,14 +153,14 @@ def _product(a: Any, b: Any) -> RowArray:
 
 
 def where(condition: Any, one: Any, other: Any) -> Any:
-    """Elementwise choice between two operands, like `numpy.where`."""
+    """Choose elementwise between two operands, like `numpy.where`."""
     operands = (condition, one, other)
     out = np.where(*map(values_of, operands))
     return _made(out, operands) if any(type(x) is RowArray for x in operands) else out
 
 
 def like(value: Any, x: RowArray) -> RowArray:
-    """Broadcast public values or a number to a RowArray shaped like ``x``."""
+    """Return public values or a number broadcast to the shape of ``x``, as a RowArray."""
     return RowArray(np.broadcast_to(value, x.shape), x.axis)
 
 
@@ -169,7 +173,10 @@ def plain(value: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def to(x: Any, dtype: np.dtype) -> Any:
-    """Convert to a dtype. A float that is nan or out of int64 range first becomes the least int64, as CPUs give it."""
+    """Convert to a dtype.
+
+    A float that is nan or out of int64's range first becomes the least int64, as CPUs convert it.
+    """
     if type(x) is not RowArray:
         return plain(x, dtype)
     if x.dtype == dtype:
@@ -194,7 +201,10 @@ def _whole(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def canonical(x: RowArray) -> RowArray:
-    """Replace all nans by one: the CPU decides whose bits a nan takes, and vector code and its tail may differ."""
+    """Replace all nans by the same nan.
+
+    The CPU decides which operand's nan a result has, and vectorized code and its remainder may differ.
+    """
     array = values_of(x)
     if dt.is_complex(array.dtype):
         parts = np.ascontiguousarray(array)[..., None].view(dt.to_real(array.dtype))
@@ -206,7 +216,10 @@ def canonical(x: RowArray) -> RowArray:
 
 
 def _over(x: RowArray, axes: Sequence[int], keepdims: bool) -> tuple[tuple[int, ...], int]:
-    """Normalize reduced axes, refusing the row axis; also returns the row axis after the reduction."""
+    """Return the reduced axes counted from 0, without repetitions, and the row axis after the reduction.
+
+    Refuse to reduce the row axis.
+    """
     along = tuple(sorted({a % x.ndim for a in axes}))
     if x.axis in along or not along:
         raise Unlabelled("rows are summed over")
@@ -217,7 +230,7 @@ _REDUCE = frozenset([np.add, np.multiply, np.maximum, np.minimum, np.logical_and
 
 
 def reduce(ufunc: np.ufunc, x: RowArray, axes: Sequence[int], keepdims: bool = False) -> RowArray:
-    """Reduce along dimensions other than the rows'."""
+    """Reduce along dimensions other than the row dimension."""
     along, axis = _over(x, axes, keepdims)
     if ufunc not in _REDUCE or (_complex([x]) and ufunc not in (np.add, np.multiply)):
         raise Unlabelled(f"a reduction by {ufunc.__name__}")
@@ -226,7 +239,7 @@ def reduce(ufunc: np.ufunc, x: RowArray, axes: Sequence[int], keepdims: bool = F
 
 
 def scan(ufunc: np.ufunc, x: RowArray, axis: int) -> RowArray:
-    """Cumulative sum or product along a dimension other than the rows'."""
+    """Compute a cumulative sum or product along a dimension other than the row dimension."""
     (along,), _ = _over(x, [axis], True)
     if ufunc not in (np.add, np.multiply):
         raise Unlabelled(f"a scan by {ufunc.__name__}")
@@ -239,21 +252,21 @@ def _ordered(x: RowArray) -> None:
 
 
 def first_largest(x: RowArray, axis: int, keepdims: bool) -> RowArray:
-    """Index of the first largest element along a dimension other than the rows'; nan is larger than all."""
+    """Return the index of the first largest element along a dimension other than the row dimension; nan is largest."""
     (along,), rows = _over(x, [axis], keepdims)
     _ordered(x)
     return RowArray(np.argmax(values_of(x), axis=along, keepdims=keepdims), rows)
 
 
 def order(x: RowArray, axis: int) -> RowArray:
-    """Indices of a stable ascending sort along a dimension other than the rows'."""
+    """Return the indices of a stable ascending sort along a dimension other than the row dimension."""
     (along,), _ = _over(x, [axis], True)
     _ordered(x)
     return RowArray(np.argsort(values_of(x), axis=along, kind="stable"), x.axis)
 
 
 def piece(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
-    """Slice along a dimension other than the rows'."""
+    """Slice along a dimension other than the row dimension."""
     at = (slice(None),) * (axis % x.ndim) + (slice(start, stop, step),)
     if type(x) is not RowArray:
         return x[at]
@@ -262,13 +275,13 @@ def piece(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
 
 
 def backwards(x: RowArray, axis: int) -> RowArray:
-    """Reverse along a dimension other than the rows'."""
+    """Reverse along a dimension other than the row dimension."""
     (along,), _ = _over(x, [axis], True)
     return RowArray(np.flip(values_of(x), along), x.axis)
 
 
 def join(parts: Sequence[RowArray], axis: int) -> RowArray:
-    """Concatenate along a dimension other than the rows'."""
+    """Concatenate along a dimension other than the row dimension."""
     for x in parts:
         _over(x, [axis], True)
     return _made_alike(np.concatenate([values_of(x) for x in parts], axis), parts)
@@ -297,7 +310,10 @@ def drop(x: RowArray, axis: int) -> RowArray:
 
 
 def lookup(table: np.ndarray, index: RowArray, axis: int) -> RowArray:
-    """Take entries of a public table at indices that rows hold; zeros where an index is out of range."""
+    """Take entries of a public table at indices that the rows hold.
+
+    The result is zero where an index is out of range.
+    """
     if type(table) is RowArray or index.dtype not in (dt.int32, dt.int64):
         raise Unlabelled("rows are looked up in rows")
     axis %= table.ndim
@@ -311,7 +327,10 @@ def lookup(table: np.ndarray, index: RowArray, axis: int) -> RowArray:
 
 
 def _at(index: Any, operands: Sequence[Any], axis: int) -> tuple[np.ndarray, int]:
-    """Indices along ``axis``, and the row dimension; it may equal ``axis`` only if the index alone has rows."""
+    """Return the indices along ``axis``, and the row dimension.
+
+    The two may be equal only if the index alone has rows.
+    """
     if any(x.ndim != index.ndim for x in operands) or index.dtype not in (dt.int32, dt.int64) or not index.ndim:
         raise Unlabelled("places of another number of dimensions")
     rows = {(x.axis, x.shape[x.axis]) for x in (index, *operands) if type(x) is RowArray}
@@ -324,7 +343,7 @@ def _at(index: Any, operands: Sequence[Any], axis: int) -> tuple[np.ndarray, int
 
 
 def gather(x: Any, axis: int, index: Any) -> RowArray:
-    """Gather elements by index along a dimension; zeros where an index is out of range."""
+    """Gather elements by index along a dimension. The result is zero where an index is out of range."""
     axis %= x.ndim
     places, dim = _at(index, [x], axis)
     size = x.shape[axis]
@@ -337,7 +356,10 @@ def gather(x: Any, axis: int, index: Any) -> RowArray:
 
 
 def scatter(x: Any, axis: int, index: Any, source: Any, add: bool) -> RowArray:
-    """Copy of ``x`` with ``source`` written or added at indices along a dimension; out-of-range ones are ignored."""
+    """Return a copy of ``x`` with ``source`` written or added at indices along a dimension.
+
+    Indices out of range are ignored.
+    """
     axis %= x.ndim
     source = (
         source if type(source) is RowArray else np.broadcast_to(source, index.shape) if not np.ndim(source) else source
@@ -366,7 +388,8 @@ def scatter(x: Any, axis: int, index: Any, source: Any, add: bool) -> RowArray:
 
 # ---------------------------------------------------------------- functions that no standard defines to the bit
 
-# By dtype: exp's largest and smallest plain arguments, the least normal number, and the power of 2 that log scales by.
+# By dtype: the largest and the smallest argument for which exp is ordinary, the least normal number, and the power of 2
+# by which log scales subnormal numbers.
 _LARGEST = {dt.float32: 88.722, dt.float64: 709.78}
 _SMALLEST = {dt.float32: -87.3, dt.float64: -708.3}
 _NORMAL = {dt.float32: 2.0**-126, dt.float64: 2.0**-1022}
@@ -374,9 +397,10 @@ _LIFT = {dt.float32: 26, dt.float64: 54}
 
 
 def smooth(name: str, x: Any) -> Any:
-    """Apply exp, expm1, log, log1p or tanh to float32 or float64 rows or a public array.
+    """Apply exp, expm1, log, log1p or tanh to float32 or float64 rows, or to a public array.
 
-    The library sees only numbers in its plain range. Others are replaced before the call, their results set after it.
+    The library function gets only numbers in its ordinary range. Other numbers are replaced before the call, and their
+    results are set after it.
     """
     if x.dtype not in _LARGEST:
         raise Unlabelled(f"{name} of {x.dtype}")
@@ -434,12 +458,12 @@ _SMOOTH = {"exp": _exp, "expm1": _expm1, "log": _log, "log1p": _log1p, "tanh": _
 
 
 def quotient(x: Any, y: Any, rest: bool) -> RowArray:
-    """Floor quotient, or remainder, of integers of one dtype; 0 where the divisor is 0."""
+    """Return the floor quotient, or the remainder, of integers of one dtype; 0 where the divisor is 0."""
     a, b = values_of(x), values_of(y)
     if a.dtype != b.dtype or a.dtype.kind not in "iu":
         raise Unlabelled("a quotient of other than integers of one dtype")
     divisor = np.where((b == 0) | (b == b.dtype.type(-1 if b.dtype.kind == "i" else 0)), b.dtype.type(1), b)
-    # The least integer divided by -1 overflows; negation wraps instead.
+    # The least integer divided by -1 overflows, so the dividend is negated instead, which wraps.
     minus = (b == -1) if b.dtype.kind == "i" else np.zeros((), bool)
     if rest:
         out = np.where(minus | (b == 0), a.dtype.type(0), np.remainder(a, divisor))

@@ -1,6 +1,6 @@
-"""Calls on an owner's rows: labels of the results, then the results, by kernels that see no value.
+"""Calls on an owner's rows: the labels of the results, then the results, by kernels that cannot read values.
 
-Both run the same kernel. The labels come first, from a run on zeros of the same shapes and dtypes.
+Both steps run the same kernel. The labels come from a run on zeros of the same shapes and dtypes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchnp.core.registry import FAILURES
-from torchnp.rpc.server.privacy import row_kernels, row_losses, row_moves, row_reductions  # 2nd and 4th fill KERNELS
+
+# The second and the fourth fill KERNELS.
+from torchnp.rpc.server.privacy import row_kernels, row_losses, row_moves, row_reductions
 from torchnp.rpc.server.privacy.row_array import RowArray, Unlabelled, canonical, to, values_of
 from torchnp.rpc.server.privacy.row_kernels import KERNELS, STORED, Results
 from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows, common
@@ -21,16 +23,16 @@ RAISED = (*FAILURES, AssertionError, AttributeError)
 
 
 class Shaped(NamedTuple):
-    """Shape and dtype of a result, known before it is computed."""
+    """Shape and dtype of a result, which are known before it is computed."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
 
 
 def functional(schema: Any) -> str:
-    """Name of the listed functional overload that computes what a schema does; ``""`` if there is none.
+    """Return the name of the functional overload in `KERNELS` that computes what a schema does, or ``""``.
 
-    An in-place operator that writes only its first argument maps to the overload without the underscore.
+    An in-place operator that writes only its first argument corresponds to the overload without the underscore.
     """
     written = [a for a in schema.args if a.is_write]
     name = schema.name
@@ -46,7 +48,7 @@ def functional(schema: Any) -> str:
 
 
 def rule(schema: Any) -> str:
-    """Rule by which an overload keeps a row label, in words; ``""`` if it never does."""
+    """Return the rule, in words, by which an overload keeps a row label; ``""`` if it never does."""
     found = []
     if moving := row_moves.moved(schema):
         found.append(f"{row_moves.MOVE} ({', '.join(moving)})")
@@ -56,7 +58,7 @@ def rule(schema: Any) -> str:
 
 
 def labels(call: Any, results: Sequence[Shaped]) -> list[Label]:
-    """Labels of an operator's results, or of an in-place operator's target, without looking at a private value."""
+    """Return the labels of an operator's results, or of an in-place operator's target. No private value is used."""
     given = given_labels(call)
     mixed: list[Label] = [Mixed(_mixed_by(given, call.row.name))] * len(results)
     rows = common(given)
@@ -74,7 +76,7 @@ def labels(call: Any, results: Sequence[Shaped]) -> list[Label]:
 
 
 def values(call: Any, results: Sequence[Shaped], made: Sequence[Label]) -> list[np.ndarray | None]:
-    """Compute the results; None where a result's label differs from the one found before."""
+    """Compute the results; None where a result's label is not the one found before."""
     given = given_labels(call)
     with np.errstate(all="ignore"):
         if _moves(call, given):
@@ -87,7 +89,7 @@ def values(call: Any, results: Sequence[Shaped], made: Sequence[Label]) -> list[
 
 
 def given_labels(call: Any) -> list[Label]:
-    """Labels of a call's objects. An empty tensor that is `Mixed` counts as public, as it has no values."""
+    """Return the labels of a call's objects. An empty `Mixed` tensor has no values, so it counts as public."""
     labels = [e.label for e in call.entries]
     return [None if isinstance(x, Mixed) and not e.array.size else x for x, e in zip(labels, call.entries)]
 
@@ -97,7 +99,10 @@ def _mixed_by(given: Sequence[Label], name: str) -> str:
 
 
 def _moves(call: Any, given: Sequence[Label]) -> bool:
-    """Whether the call moves rows; if not (for example, if rows are the indices), it computes with them."""
+    """Return whether the call moves rows.
+
+    If it does not (for example, if the rows are the indices), it computes with them.
+    """
     moving = call.row.moved
     return bool(moving) and not any(
         isinstance(label, Rows) and name not in moving for name, label in zip(call.names, given)
@@ -107,7 +112,7 @@ def _moves(call: Any, given: Sequence[Label]) -> bool:
 def _computed(
     call: Any, given: Sequence[Label], arrays: Sequence[np.ndarray], results: Sequence[Shaped]
 ) -> list[RowArray | None]:
-    """Run the listed kernel with arrays in place of the call's objects."""
+    """Run the kernel in `KERNELS` with arrays instead of the call's objects."""
     row = call.row
     if not row.by_rows:
         raise Unlabelled(f"{row.name} is not on the list")

@@ -1,8 +1,9 @@
-"""Registry of kernels that keep a row label, and the elementwise ones among them.
+"""The registry of kernels that keep a row label, and the elementwise ones among them.
 
-Each uses the operations of `torchnp.rpc.server.privacy.row_array` and is called with the schema's parameters by name:
-rows as `RowArray`, public tensors as arrays. It returns one value for each result of the schema, None for one without
-rows. Shapes and dtypes of results come from the table's kernel, which runs first and refuses what torch refuses.
+Each kernel uses the operations of `torchnp.rpc.server.privacy.row_array`. It is called with the schema's parameters by
+name; rows are a `RowArray`, public tensors are arrays. It returns a value for each result of the schema, or None for a
+result without rows. Shapes and dtypes of results come from the table's kernel, which runs first and raises the errors
+that torch raises.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ Value = Any  # a RowArray, a public array or a number
 
 
 class Results:
-    """Dtypes of a kernel's results."""
+    """The dtypes of a kernel's results."""
 
     def __init__(self, dtypes: list[np.dtype]) -> None:
         self.dtypes = dtypes
         self.dtype = dtypes[0]
 
     def alike(self, *operands: Value) -> list[Any]:
-        """Promote operands as torch does, half types to float32."""
+        """Return the operands promoted as by torch, with half types as float32."""
         together = dt.opmath(dt.result_type(*map(_without_values, operands)))
         return [to(x, together) for x in operands]
 
     def computed(self, *operands: Value) -> list[Any]:
-        """Convert operands to torch's compute dtype: promoted, and floating point or complex if the result is."""
+        """Return the operands in torch's compute dtype: promoted, and floating point or complex if the result is."""
         together = dt.result_type(*map(_without_values, operands))
         if dt.is_inexact(self.dtype):
             together = dt.promote_types(together, self.dtype)
@@ -57,7 +58,7 @@ class RowKernel(NamedTuple):
 EACH = "elementwise: all rows at the same place from the right"
 KERNELS: dict[str, RowKernel] = {}
 
-# Parameters that only affect how a result is stored; the predicted result already determines that.
+# Parameters that only affect how a result is stored, which the predicted result already determines.
 STORED = frozenset(["dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy", "out_dtype"])
 
 
@@ -75,7 +76,7 @@ def rows(*names: str, rule: str = EACH) -> Callable[[Callable[..., Any]], Callab
 
 
 def unreduced(reduction: int) -> None:
-    """Refuse a loss with a reduction, which would sum over rows."""
+    """Raise an error for a loss with a reduction, because that would sum over rows."""
     if reduction != 0:
         raise Unlabelled("a loss that is summed over rows")
 
@@ -96,7 +97,7 @@ def sigmoid(x: Value) -> Value:
 
 
 def softplus(x: Value) -> Value:
-    """log(1 + exp(x))."""
+    """Compute log(1 + exp(x))."""
     return np.maximum(x, 0.0) + smooth("log1p", exp(-np.absolute(x)))
 
 
@@ -112,7 +113,7 @@ def _ratio(t: Value, above: tuple[float, ...], below: tuple[float, ...]) -> Valu
 
 
 def erf(x: RowArray) -> RowArray:
-    """The error function, by fdlibm's rational approximations in float64."""
+    """Compute the error function by fdlibm's rational approximations, in float64."""
     wide = to(x, dt.float64)
     size = np.absolute(wide)
     square = np.minimum(size, 6.0) * np.minimum(size, 6.0)
@@ -261,7 +262,7 @@ def div(r: Results, self: Value, other: Value, rounding_mode: str | None = None)
 
 
 def _toward_zero(a: Value, b: Value) -> Value:
-    """Truncated integer quotient: the floor plus 1 where the floor is negative and inexact."""
+    """Compute the truncated quotient of integers: the floor, plus 1 where the floor is negative and inexact."""
     floor, rest = quotient(a, b, rest=False), quotient(a, b, rest=True)
     return where((rest != 0) & (floor < 0), floor + to(1, floor.dtype), floor)
 
@@ -304,7 +305,7 @@ for _name, _ufunc in {"and": np.logical_and, "or": np.logical_or, "xor": np.logi
 
 @rows("pow.Tensor_Scalar")
 def power(r: Results, self: Value, exponent: Any) -> Value:
-    """Integer exponents up to 64 by products, 0.5 by sqrt, others by exp and log in float64."""
+    """Compute powers: integer exponents up to 64 by products, 0.5 by sqrt, others by exp and log in float64."""
     (x,) = r.computed(self)
     if x.dtype == dt.bool_ or x.dtype.kind == "c" or isinstance(exponent, complex):
         raise Unlabelled("powers of complex numbers")

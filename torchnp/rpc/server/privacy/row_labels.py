@@ -1,13 +1,14 @@
-"""Row labels: which dimension of a private tensor indexes an owner's rows.
+"""Row labels, which say which dimension of a private tensor indexes an owner's rows.
 
-A tensor is labelled ``Rows(dataset, dim)`` if the bits at index i along ``dim`` depend only on public values and on one
-row of the dataset, and no two indices depend on the same row. Then one row of the dataset changes only one row of the
-tensor, and a noised sum of clipped rows can be published. All other private tensors are `Mixed`.
+A tensor has the label ``Rows(dataset, dim)`` under two conditions. The bits at index i along ``dim`` depend only on
+public values and on one row of the dataset, and no two indices depend on the same row. Then changing one row of the
+dataset changes only one row of the tensor, and a noised sum of clipped rows can be published. All other private tensors
+are `Mixed`.
 
-Labels follow from operators, shapes and public values, so they are public themselves. An operator keeps a label if it
-is on one of two lists; all other operators produce `Mixed`:
+Labels depend only on operators, shapes and public values, so they are public. An operator keeps a label if it is in one
+of two lists; all other operators produce `Mixed`:
 
-- `torchnp.rpc.server.privacy.row_kernels`: kernels that run on arrays whose values they cannot query.
+- `torchnp.rpc.server.privacy.row_kernels`: kernels that run on arrays whose values they cannot read.
 - `torchnp.rpc.server.privacy.row_moves`: operators that move elements and compute nothing.
 """
 
@@ -26,11 +27,11 @@ class Rows:
     Attributes
     ----------
     dataset : str
-        Dataset whose budget pays.
+        The dataset whose budget pays.
     dim : int
-        Non-negative dimension.
+        The dimension, not negative.
     order : bytes
-        The row that each index depends on, as int64, -1 for none; empty if index i depends on row i.
+        The row on which each index depends, as int64, -1 for none; empty if index i depends on row i.
     """
 
     dataset: str
@@ -40,26 +41,29 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """Label of a tensor whose values may depend on all rows; ``by`` is the operator that mixed them."""
+    """Label of a tensor whose values may depend on all rows; ``by`` is the operator that mixed the rows."""
 
     by: str
 
 
-Label = Rows | Mixed | None  # None is public
+Label = Rows | Mixed | None  # None means public
 
 
 def dataset_of(name: str) -> str:
-    """Dataset that an owner's array belongs to, whose budget pays: ``digits`` for ``digits.x`` and ``digits.y``."""
+    """Return the dataset to which an owner's array belongs: ``digits`` for ``digits.x`` and ``digits.y``."""
     return name.partition(".")[0]
 
 
 def of_dataset(name: str, array: np.ndarray) -> Label:
-    """Label of an owner's array: its first dimension indexes rows."""
+    """Return the label of an owner's array, whose first dimension indexes the rows."""
     return Rows(dataset_of(name), 0) if array.ndim else Mixed("open")
 
 
 def common(labels: Iterable[Label]) -> Rows | None:
-    """Dataset and row order shared by all private labels; None if they differ, one is mixed, or all are public."""
+    """Return the dataset and row order that all private labels share.
+
+    None if they differ, one is mixed, or all are public.
+    """
     found: set[tuple[str, bytes]] = set()
     for label in labels:
         if isinstance(label, Mixed):

@@ -1,4 +1,4 @@
-"""Kernels that keep a row label: unreduced losses, and the derivatives of losses and activations."""
+"""Kernels that keep a row label: losses without reduction, and the derivatives of losses and activations."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Operators that only move elements: an experiment finds where each row ends up.
+"""Operators that only move elements. Running them on numbers shows where each row ends up.
 
-The table's kernel runs on numbers in place of the elements, never on values. `labels` runs it on row numbers (0 for
-public elements and fills) and reads off which row each result element comes from. `values` runs it on element numbers
-(public ones too; 0 for the fill) and takes the values at them. Tensors that say where elements go (`index`, `repeats`)
-are passed as they are and must be public.
+The table's kernel runs on numbers instead of the elements, never on values. `labels` runs it on row numbers (0 for
+public elements and fills), so each element of the result tells the row from which it comes. `values` runs it on element
+numbers (0 for the fill), and then takes the elements with these numbers. Tensors that say where elements go (`index`,
+`repeats`) are passed unchanged and must be public.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torchnp.rpc.server.privacy.row_array import DTYPES, RowArray, Unlabelled, c
 from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows
 
 MOVE = "moves elements: each row as a whole, and once"
-# The parameters whose elements move; all other tensors are passed as they are.
+# The parameters whose elements move; all other tensors are passed unchanged.
 _SELF, _TENSORS, _GRADIENT, _INTO = ("self",), ("tensors",), ("grad_output",), ("self", "src")
 _MOVED: dict[str, tuple[str, ...]] = {
     "_unsafe_view": _SELF, "reshape": _SELF, "_reshape_copy": _SELF, "repeat": _SELF, "tile": _SELF, "flip": _SELF,
@@ -33,7 +33,8 @@ _OVERLOADS: dict[str, tuple[str, ...]] = {
     "repeat_interleave.self_int": _SELF, "index.Tensor": _SELF,
 }  # fmt: skip
 _FILL = "value"
-# Views, and with the suffix "_copy" the copying variants. Others (sparse and nested tensors, conjugates) mix.
+# Views that only move elements; with the suffix "_copy", also their copying variants. Other views (sparse and nested
+# tensors, conjugates) give the label `Mixed`.
 _VIEWS = frozenset([
     "alias", "broadcast_to", "chunk", "contiguous", "detach", "diagonal", "dsplit", "expand", "expand_as", "flatten",
     "hsplit", "imag", "lift_fresh", "linalg_diagonal", "mT", "moveaxis", "movedim", "narrow", "numpy_T", "permute",
@@ -41,14 +42,17 @@ _VIEWS = frozenset([
     "squeeze", "swapaxes", "swapdims", "t", "tensor_split", "transpose", "unbind", "unflatten", "unfold", "unsqueeze",
     "view", "view_as", "view_as_real", "vsplit",
 ])  # fmt: skip
-# These depend on the bytes in memory, and the array of row numbers has a memory layout of its own.
+# These depend on the bytes in memory, and the array of row numbers has another memory layout than the tensor.
 _LOOKS_AT_BYTES = frozenset(["view.dtype", "view_copy.dtype"])
-# Views of the parts of complex numbers; they leave all dimensions in place.
+# Views of the real or imaginary part; they leave the order of dimensions unchanged.
 _OF_PARTS = frozenset(["real", "imag", "view_as_real"])
 
 
 def moved(schema: Any) -> tuple[str, ...]:
-    """Parameters of an overload whose elements move; empty if the overload does not just move elements."""
+    """Return the parameters of an overload whose elements move.
+
+    For an overload that does more than move elements, there are none.
+    """
     name = schema.name.partition("::")[2]
     if schema.namespace != "aten" or name in _LOOKS_AT_BYTES or "nondeterministic_seeded" in schema.tags:
         return ()
@@ -69,11 +73,11 @@ def labels(call: Any, given: Sequence[Label], rows: Rows, results: Sequence[Any]
     ----------
     call : Invocation
     given : sequence of Label
-        Labels of the call's objects.
+        The labels of the call's objects.
     rows : Rows
-        The dataset and row order that the labels share.
+        The dataset and the row order that the labels share.
     results : sequence
-        Shape and dtype of each result.
+        The shape and dtype of each result.
     """
     shapes = [tuple(r.shape) for r in results]
     mixed: list[Label] = [Mixed(call.row.name)] * len(shapes)
@@ -91,7 +95,7 @@ def labels(call: Any, given: Sequence[Label], rows: Rows, results: Sequence[Any]
 
 
 def values(call: Any, given: Sequence[Label], dtypes: Sequence[np.dtype]) -> list[np.ndarray | None]:
-    """Compute the results; None for a 0-d result, which has no rows."""
+    """Compute the results; None for a 0-d result, because it has no rows."""
     numbers, parts, start = [], [], 1
     for name, entry, label in zip(call.names, call.entries, given):
         if name not in call.row.moved:
@@ -111,7 +115,7 @@ def values(call: Any, given: Sequence[Label], dtypes: Sequence[np.dtype]) -> lis
 
 
 def _moved(call: Any, given: Sequence[Label], numbers: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Run the kernel with numbers in place of the elements that move."""
+    """Run the kernel with numbers instead of the elements that move."""
     row = call.row
     arrays = []
     for name, entry, label, own in zip(call.names, call.entries, given, numbers):
@@ -122,12 +126,12 @@ def _moved(call: Any, given: Sequence[Label], numbers: Sequence[np.ndarray]) -> 
 
 
 def _compact(array: np.ndarray) -> np.ndarray:
-    """Collapse expanded dimensions (stride 0) to size 1."""
+    """Return the array with its expanded dimensions (stride 0) reduced to size 1."""
     return array[tuple(slice(1) if s == 0 and n > 1 else slice(None) for n, s in zip(array.shape, array.strides))]
 
 
 def _rows_of(array: np.ndarray, label: Label) -> np.ndarray:
-    """Row number of each element, counted from 1; 0 for a public tensor."""
+    """Return the row number of each element, counted from 1; 0 for a public tensor."""
     if not isinstance(label, Rows):
         return np.broadcast_to(np.int64(0), array.shape)
     n = array.shape[label.dim]
@@ -138,7 +142,7 @@ def _rows_of(array: np.ndarray, label: Label) -> np.ndarray:
 
 
 def _followed(dataset: str, numbers: np.ndarray, first: int) -> Rows | None:
-    """Label of a tensor from the row number of each element; None if no dimension indexes rows."""
+    """Return the label of a tensor, given the row number of each element; None if no dimension indexes rows."""
     if not numbers.size:
         return None
     for dim in sorted(range(numbers.ndim), key=lambda d: d != first):

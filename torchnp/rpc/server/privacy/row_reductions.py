@@ -1,4 +1,4 @@
-"""Kernels that keep a row label: non-row reductions and scans, normalization, matrix products, indexing."""
+"""Kernels that keep a row label: reductions along other dimensions, normalization, matrix products, indexing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOKUP = "each row looks up its own places, along another dimension or in a publ
 
 
 def _dims(dim: Any) -> list[int]:
-    """List the dimensions of a reduction; refuses a full reduction, as that includes the row dimension."""
+    """Return the dimensions of a reduction. A full reduction is refused, because it includes the row dimension."""
     dims = [] if dim is None else dim if isinstance(dim, list) else [dim]
     if not dims:
         raise Unlabelled("a reduction of all dimensions")
@@ -79,7 +79,7 @@ def count_nonzero(r: Results, self: Value, dim: Any) -> Value:
 
 
 def _upside_down(x: Value) -> Value:
-    """Reverse the order of values; nan stays the largest."""
+    """Reverse the order of the values; nan stays the largest."""
     if x.dtype == dt.bool_:
         return np.logical_not(x)
     return np.invert(x) if x.dtype.kind in "iu" else -x
@@ -113,7 +113,7 @@ def argmin(r: Results, self: Value, dim: int | None = None, keepdim: bool = Fals
 
 
 def _deviations(x: Value, dims: Sequence[int], correction: Any, keepdim: bool) -> tuple[Value, Value]:
-    """Variance and mean."""
+    """Return the variance and the mean."""
     if x.dtype.kind == "c":
         raise Unlabelled("the variance of complex numbers")
     n = _count(x, dims)
@@ -195,7 +195,7 @@ def argsort(r: Results, self: Value, dim: int = -1, descending: bool = False, st
 
 
 def _halves_wider(x: Value) -> list[Value]:
-    """Convert half types to float32, which preserves their order."""
+    """Return half types as float32, which preserves their order."""
     return [to(x, dt.opmath(x.dtype))]
 
 

@@ -1,15 +1,15 @@
-"""Timing of replies about private data: a schedule that depends only on what the client knows.
+"""Timing of replies about private data, by a schedule that depends only on what the client knows.
 
-A kernel's run time depends on values too (a greatest common divisor, a sort, numbers close to zero, rows that fail),
-and reply times must not reveal them. So an operator on private data has a predicted time: that of the kernel on
-stand-ins of the same shapes, which `taint.predict_outcome` runs anyway. The reply to a frame comes after twice the
+The run time of a kernel also depends on values (of a greatest common divisor, a sort, numbers close to zero, rows that
+fail), and reply times must not reveal them. So an operator on private data has a predicted time: that of the kernel on
+stand-ins of the same shapes, which `disclosure.predict_outcome` runs anyway. The reply to a frame comes after twice the
 predicted times of its operators, rounded up to the bucket, however long they really took.
 
-If they took longer, the schedule was wrong, and that reveals something. The reply then comes after 2, 4, 8 ... times as
-long, and the client has used up one of `TRUST` such cases; it regains one every `REGAIN` seconds. A client with none
-left waits twice as long for everything, doubled again for each further case, until nothing is late. So a client, over
-all its sessions, learns no more from time than when these few replies were late (predictive mitigation: Askarov, Zhang
-and Myers, 2010).
+If they took longer, the schedule was wrong, and this reveals something. The reply is then sent after 2, 4, 8 ... times
+the scheduled time. A client may cause `TRUST` such late replies, and regains one every `REGAIN` seconds. After that,
+its waiting times are doubled for each further late reply, until none is late any more. So a client, over all its
+sessions, learns no more from reply times than which few replies were late (predictive mitigation: Askarov, Zhang and
+Myers, 2010).
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ import time
 import zlib
 from collections import Counter
 
-SLACK = 2.0  # factor on predicted times, as other work on the machine takes time too
+SLACK = 2.0  # factor on predicted times, because other work on the machine takes time too
 TRUST = 4
 REGAIN = 60.0  # seconds
-OFTEN = 3  # late runs of an operator in a session before its predicted time is raised
+OFTEN = 3  # after this many late runs of an operator in a session, its predicted time is raised
 MOST = 20  # largest number of doublings
-PLACES = 256  # slots for clients, by a hash of their names: clients in one slot share their late replies
+# Slots for clients, chosen by a hash of the client's name; clients in one slot share their count of late replies.
+PLACES = 256
 
 
 class Late:
-    """Counts of late replies per client, in memory that all processes of a server share."""
+    """Counts of late replies by client, in memory that all processes of a server share."""
 
     def __init__(self) -> None:
         self._shared = memoryview(mmap.mmap(-1, 16 * PLACES)).cast("d")
@@ -40,7 +41,7 @@ class Late:
         return place, max(0.0, used - (time.monotonic() - since) / REGAIN)
 
     def doublings(self, client: str) -> int:
-        """How many times the wait for a client's operators is doubled."""
+        """Return how many times the wait for a client's operators is doubled."""
         return min(MOST, max(0, math.ceil(self._used(client)[1] - TRUST)))
 
     def add(self, client: str) -> None:
@@ -50,14 +51,14 @@ class Late:
 
 
 class Pace:
-    """Reply schedule of one session.
+    """The schedule of replies in one session.
 
     Parameters
     ----------
     bucket : float
-        Reply times are multiples of this many seconds; 0 for no schedule.
+        Replies are sent at multiples of this many seconds; 0 for no schedule.
     late : Late
-        Late replies of all clients.
+        Counts of late replies of all clients.
     """
 
     def __init__(self, bucket: float, late: Late) -> None:
@@ -67,12 +68,12 @@ class Pace:
         self._times: Counter[str] = Counter()
 
     def ran(self, name: str, foreseen: float, took: float) -> None:
-        """Record an operator of this frame that met private data, with its predicted and actual seconds."""
+        """Record an operator of this frame that used private data, with its predicted and its actual seconds."""
         if self._bucket:
             self._ran.append((name, max(foreseen, 1e-6), took))
 
     def wait(self, client: str) -> tuple[float, bool]:
-        """Seconds that the reply to the frame must still wait, and whether it is late."""
+        """Return the seconds that the reply to the frame must still wait, and whether it is late."""
         ran, self._ran = self._ran, []
         if not ran:
             return 0.0, False

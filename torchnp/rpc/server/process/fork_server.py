@@ -1,8 +1,10 @@
-"""Fork server with one worker process per session, so that no client's requests, however long or large, affect others.
+"""Fork server that starts one worker process per session.
 
-The nursery, forked before the server has any threads, forks a worker for each session on request, and reports when one
-has ended. A worker receives its client's frames through a socket pair. It has its own address space, a clock that ends
-it when an operator takes too long, and a limit on its total CPU time.
+So one client's requests, however long or large, do not affect others.
+
+The fork server (class `Nursery`) is itself forked before the server has any threads. On request it forks a worker for a
+session, and it reports when a worker has ended. A worker receives its client's frames through a socket pair. It has its
+own address space, a timer that ends it when an operator takes too long, and a limit on its total CPU time.
 """
 
 from __future__ import annotations
@@ -35,16 +37,16 @@ from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.service import Service
 from torchnp.threads import set_num_threads
 
-STEP = 16 << 20  # granularity, in bytes, of a worker's share of the budget
-FRAME_SECONDS = 60.0  # time for the rest of a frame once it has begun
+STEP = 16 << 20  # a worker's share of the budget is a multiple of this many bytes
+FRAME_SECONDS = 60.0  # time in which the rest of a frame must arrive after its beginning
 _OPEN, _KILL, _TELL, _ENDED = range(4)
 _HEAD = struct.Struct(">BIiI")  # command, session slot, exit status, length of the text that follows
 
 
 class Budget:
-    """Shared byte budget of all sessions, in memory that all processes share.
+    """The byte budget of all sessions, in memory that all processes share.
 
-    Each session has a slot with the bytes reserved for it and the operator that it is running.
+    Each session has a slot, with the bytes that are reserved for it and the operator that it is running.
     """
 
     def __init__(self, total: int | None, slots: int) -> None:
@@ -54,7 +56,7 @@ class Budget:
         self._lock = tempfile.TemporaryFile()  # noqa: SIM115  (a lock on it ends with the process that holds it)
 
     def raise_to(self, slot: int, nbytes: int) -> int:
-        """Reserve at least ``nbytes`` for a session; returns what it may hold from now on.
+        """Reserve at least ``nbytes`` for a session; return the bytes that it may hold from now on.
 
         Raises
         ------
@@ -78,7 +80,7 @@ class Budget:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
 
     def reserved(self) -> int:
-        """Bytes reserved for all sessions together."""
+        """Return the bytes that are reserved for all sessions together."""
         return sum(self._shared[: self._slots])
 
     def free(self, slot: int) -> None:
@@ -86,11 +88,11 @@ class Budget:
         self._shared[slot] = self._shared[self._slots + slot] = 0
 
     def at(self, slot: int, number: int) -> None:
-        """Set which operator a session is running; 0 for none."""
+        """Record which operator a session is running; 0 means none."""
         self._shared[self._slots + slot] = number
 
     def where(self, slot: int) -> int:
-        """Get the operator that a session was running; 0 for none."""
+        """Return the operator that a session was running; 0 means none."""
         return self._shared[self._slots + slot]
 
     def fileno(self) -> int:
@@ -98,16 +100,16 @@ class Budget:
 
 
 class Nursery:
-    """Server-side handle of the nursery, the process that forks workers.
+    """The server's connection to the fork server, the process that forks workers.
 
     Parameters
     ----------
     service : Service
-        Service that the workers offer; they share its memory.
+        The service that the workers offer; they share its memory.
     budget : Budget
-        Shared byte budget of the workers.
+        The shared byte budget of the workers.
     counters : Counters
-        Counters with a row for each slot.
+        Counters, with a row for each slot.
     """
 
     def __init__(self, service: Service, budget: Budget, counters: Counters) -> None:
@@ -115,9 +117,8 @@ class Nursery:
             raise OSError("a server has a process for each client, which needs a system with fork; use rpc.local()")
         self.control, theirs = socket.socketpair()
         self._heard = bytearray()
-        with (
-            warnings.catch_warnings()
-        ):  # forking with threads warns; a server in a program's thread has some, but no worker needs them
+        # Forking a process with threads warns. A server in a program's thread has such threads, but no worker needs them.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if not self.pid:
@@ -138,7 +139,7 @@ class Nursery:
         socket.send_fds(self.control, [_HEAD.pack(_OPEN, slot, 0, len(text)) + text], [client.fileno()])
 
     def tell(self, tokens: Sequence[Token]) -> None:
-        """Replace the tokens known to workers that are started from now on."""
+        """Replace the tokens for workers that are started from now on."""
         text = msgspec.msgpack.encode(list(tokens))
         self.control.setblocking(True)
         self.control.sendall(_HEAD.pack(_TELL, 0, 0, len(text)) + text)
@@ -150,7 +151,10 @@ class Nursery:
             self.control.send(_HEAD.pack(_KILL, slot, 0, 0))
 
     def ended(self) -> Iterator[tuple[int, int]]:
-        """Yield slot and exit code (negative: signal) of ended workers; EOFError if the nursery has ended."""
+        """Yield the slot and the exit code (negative: signal) of each worker that has ended.
+
+        Raise EOFError if the fork server has ended.
+        """
         part = self.control.recv(1 << 16)
         if not part:
             raise EOFError("the nursery has ended")
@@ -161,14 +165,17 @@ class Nursery:
             yield slot, status
 
     def end(self) -> None:
-        """Kill all workers and the nursery at once: they are one process group and need not run to be killed."""
+        """Kill all workers and the fork server at once.
+
+        They are one process group, and SIGKILL works whatever they are doing.
+        """
         try:
             os.killpg(self.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # the nursery has no group yet, so it has no workers
+        except (ProcessLookupError, PermissionError):  # the fork server has no process group yet, so it has no workers
             os.kill(self.pid, signal.SIGKILL)
 
     def close(self, seconds: float = 1.0) -> None:
-        """Wait until the nursery has ended, which ends all workers; kill it after ``seconds``."""
+        """Wait until the fork server has ended, which ends all workers; kill it after ``seconds``."""
         self.control.close()
         end = time.monotonic() + seconds
         with contextlib.suppress(ChildProcessError):
@@ -181,10 +188,11 @@ class Nursery:
 
 
 def _let_go_of_all_but(*kept: int) -> None:
-    """Replace inherited files but ``kept`` and 0 to 2 by the null device: a socket stays open while any process has it.
+    """Replace inherited files except ``kept`` and 0 to 2 by the null device.
 
-    A library may use what it had open before the fork, as gRPC does at each further fork. It then finds the null device
-    in place of its files, never one opened since. What it wakes itself with (an eventfd, an epoll) stays open.
+    A socket stays open as long as any process has it. A library may use files that it opened before the fork, as gRPC
+    does at each further fork. It then finds the null device instead of its own files, never a file that was opened
+    later. Objects by which it wakes itself (an eventfd, an epoll) stay open.
     """
     null = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/dev/fd"):
@@ -196,19 +204,19 @@ def _let_go_of_all_but(*kept: int) -> None:
 
 
 class _Children:
-    """Main loop of the nursery process: forks, kills and reaps workers until the server closes its end."""
+    """Main loop of the fork server: it forks, kills and reaps workers until the server closes its end of the socket."""
 
     def __init__(
         self, control: socket.socket, service: Service, budget: Budget, counters: Counters, files: list[int]
     ) -> None:
         self.control, self.service, self.budget, self.counters = control, service, budget, counters
-        self.files = files  # file descriptors of the log
+        self.files = files  # file descriptors to which the log goes
         self.pids: dict[int, int] = {}
         self.heard = bytearray()
         self.sockets: list[int] = []
 
     def run(self) -> None:
-        os.setsid()  # signals from a terminal go to the server only
+        os.setsid()  # signals from a terminal then reach only the server
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         read, write = os.pipe()
@@ -285,17 +293,17 @@ class _Children:
 
 
 class Clock:
-    """Watchdog that ends this process when an operator exceeds its time limit, at most 1/64 of the limit late."""
+    """Timer that ends this process when an operator exceeds its time limit, at most 1/64 of the limit too late."""
 
     def __init__(self, budget: Budget, slot: int, seconds: float) -> None:
         self._budget, self._slot, self._seconds = budget, slot, seconds
-        self._wound = -1.0  # until then, the running timer still leaves an operator its full time
+        self._wound = -1.0  # up to this time, the running timer still leaves an operator its full time
 
     def start(self, number: int) -> None:
-        """Note which operator begins, and give it its full time."""
+        """Record which operator begins, and give it its full time."""
         self._budget.at(self._slot, number)
         now = time.monotonic()
-        if now > self._wound:  # not for each operator: setting the system's timer costs more than an operator
+        if now > self._wound:  # not for each operator, because setting the system's timer takes longer than an operator
             signal.setitimer(signal.ITIMER_REAL, self._seconds * (65 / 64))
             self._wound = now + self._seconds / 64
 
@@ -307,12 +315,12 @@ class Clock:
 def _work(client: socket.socket, connection: Connection, budget: Budget, slot: int) -> None:
     """Serve one authenticated client until it leaves."""
     limits = connection.rights.limits
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends a kernel even inside a NumPy loop
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # SIGALRM ends a kernel even inside a NumPy loop
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        score.write("1000")  # if the machine runs out of memory, kill this process, not the server
-    gc.freeze()  # objects inherited from the server live forever: exclude them from garbage collection
+        score.write("1000")  # if the machine runs out of memory, the system kills this process, not the server
+    gc.freeze()  # objects inherited from the server live forever, so exclude them from garbage collection
     keep_memory()
-    set_num_threads(1)  # clients share the CPUs by processes
+    set_num_threads(1)  # clients run in parallel as processes
     limit_processor(limits.cpu_seconds)
     limit_memory(min(taken() + 2 * limits.max_bytes + HEADROOM, 1 << 62))
     connection.known = True
@@ -348,9 +356,9 @@ def _work(client: socket.socket, connection: Connection, budget: Budget, slot: i
 
 
 def _frame(client: socket.socket, frames: Any, memory: memoryview, idle: float) -> memoryview | None:
-    """Read the next frame into ``memory``; None at the end of the stream.
+    """Read the next frame into ``memory``; return None at the end of the stream.
 
-    A frame over the length limit is refused before it is read.
+    A frame that exceeds the length limit is refused before it is read.
     """
     client.settimeout(idle)
     try:

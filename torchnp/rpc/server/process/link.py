@@ -1,7 +1,7 @@
-"""Link between a client and its worker that survives reconnects; each frame is applied exactly once.
+"""The link between a client and its worker. It survives reconnects, and each frame is applied exactly once.
 
-The client's frames wait here until the worker takes them, and replies until the client acknowledges them. The window
-bounds both, so this side can always read, and a slow client or worker cannot fill the memory.
+The client's frames wait here until the worker takes them, and replies wait until the client acknowledges them. The
+flow-control window limits both. So this side can always read, and a slow client or worker cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.wire.framing import ByteStream
 from torchnp.rpc.wire.outbox import Outbox
 
-TELL = wire.WINDOW // 4  # cost of taken frames after which the client gets a CREDIT
+TELL = wire.WINDOW // 4  # cost of taken frames after which the client gets a CREDIT frame
 
 
 class ClientStream(Protocol):
-    """Message stream of a connection with a client."""
+    """The message stream of a connection to a client."""
 
     async def read(self, limit: int = wire.MAX_MESSAGE) -> wire.Bytes | None:
-        """Read the next message, of at most ``limit`` bytes; None at the end."""
+        """Read the next message, of at most ``limit`` bytes; return None at the end."""
 
     async def write(self, messages: list[bytes]) -> None:
-        """Send messages, waiting while the client does not read."""
+        """Send messages; wait while the client does not read."""
 
     async def close(self, last: bytes = b"") -> None:
-        """Send a last message, if there is one, and close."""
+        """Send a last message, if there is one, and close the stream."""
 
 
 class Link:
-    """Queues between a client's successive connections and its worker.
+    """Queues between a client's connections, one after another, and its worker.
 
     Parameters
     ----------
     worker : ByteStream
-        Stream of frames to and from the worker.
+        The stream of frames to and from the worker.
 
     Attributes
     ----------
     due : int
-        Number of the next frame expected from the client.
+        Number of the next frame that the client should send.
     taken : int
         Number of the next frame that the worker will take.
     gone : Event
-        Set when the client has left for good.
+        Set when the client has left and will not return.
     """
 
     def __init__(self, worker: ByteStream) -> None:
@@ -58,7 +58,7 @@ class Link:
         self._inbox_cost = self._unacked_bytes = 0
         self._outbox = Outbox("the client")
         self._to_send = 1  # number of the next frame to send on this connection
-        self._over = False  # whether the last frame is in the outbox
+        self._over = False  # whether the outbox holds the last frame
         self._mail, self._room, self._news = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._talking: asyncio.Task | None = None
 
@@ -82,7 +82,7 @@ class Link:
                     self._news.set()
 
     async def fetch(self) -> None:
-        """Queue the worker's frames for the client; returns when the worker ends."""
+        """Queue the worker's frames for the client; return when the worker ends."""
         with contextlib.suppress(OSError):
             while (frame := await self._worker.read()) is not None:
                 while self._outbox.cost > wire.WINDOW:
@@ -91,7 +91,7 @@ class Link:
                 self.keep(frame)
 
     async def finish(self) -> None:
-        """Signal the end of input to the worker, once it has taken all frames."""
+        """Signal the end of input to the worker after it has taken all frames."""
         while self._inbox:
             await asyncio.sleep(0.01)
         self.hang_up()
@@ -101,12 +101,12 @@ class Link:
         self._worker.end()
 
     def keep(self, frame: wire.Bytes) -> None:
-        """Queue a frame for the client until it acknowledges it."""
+        """Queue a frame for the client; it is kept until the client acknowledges it."""
         self._outbox.add(frame)
         self._news.set()
 
     def end(self) -> None:
-        """Mark the outbox as complete; connections end once all of it is sent."""
+        """Mark the outbox as complete. A connection ends when all of it has been sent."""
         self._over = True
         self._news.set()
         self._worker.transport.close()
@@ -119,15 +119,17 @@ class Link:
         return self._talking is not None
 
     async def talk(self, stream: ClientStream, due: int, first: list[bytes]) -> bool:
-        """Carry frames over a connection, which replaces any other; returns whether the session is over at its end.
+        """Carry frames over a connection, which replaces any other one.
+
+        Return whether the session is over when the connection ends.
 
         Parameters
         ----------
         stream : ClientStream
         due : int
-            Number of the frame that the client expects next.
+            The message stream of the connection, and the number of the frame that the client expects next.
         first : list of bytes
-            Messages to send first.
+            Messages that are sent before all others.
 
         Raises
         ------
@@ -139,7 +141,7 @@ class Link:
         self._has(due)
         self._to_send = due
         task = self._talking = asyncio.current_task()
-        self._unacked_bytes = 0  # the ticket has just told the client
+        self._unacked_bytes = 0  # the client has just received this number in the ticket
         self._news.set()
         both = [asyncio.ensure_future(c) for c in (self._transmit(stream, first), self._receive(stream))]
         try:
@@ -189,7 +191,7 @@ class Link:
                 self.due += 1
                 self._inbox.append(frame)
                 self._mail.set()
-            # A frame that came before is not applied again.
+            # A frame with a lower number was already applied, and is ignored.
         return False
 
     def _has(self, due: int) -> None:

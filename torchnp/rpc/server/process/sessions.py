@@ -1,4 +1,4 @@
-"""Life cycle of a server's sessions, each with its own worker process, across reconnects."""
+"""The life cycle of a server's sessions. Each has its own worker process and survives reconnects."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.wire.framing import ByteStream
 
 LINGER_SECONDS = 2.0
-# Why a session ended, by the signal that ended its process. At the hard CPU limit the system sends SIGKILL.
+# Why a session ended, by the signal that ended its process. At the hard CPU limit the system sends SIGKILL, which is
+# not listed.
 _REASONS: dict[int, str] = {signal.SIGALRM: "time", signal.SIGXCPU: "cpu"}
 
 
 @dataclass
 class LiveSession:
-    """A live session, connected or not."""
+    """A session that has not ended, connected or not."""
 
     link: Link
     slot: int
@@ -40,7 +41,7 @@ class LiveSession:
     revoked: bool = False
     life: asyncio.Task | None = None
     timer: asyncio.TimerHandle | None = None
-    lost_at: float = 0.0  # valid while there is a timer
+    lost_at: float = 0.0  # time at which the connection was lost, valid while there is a timer
 
 
 class Sessions:
@@ -51,9 +52,9 @@ class Sessions:
     service : Service
         The service that sessions offer.
     max_clients : int
-        Concurrent sessions; further ones are refused with a reason.
+        Number of sessions at a time; further clients are refused with a reason.
     max_memory : int, optional
-        Bytes that all sessions may hold together.
+        Number of bytes that all sessions together may hold.
     """
 
     def __init__(self, service: Service, max_clients: int, max_memory: int | None) -> None:
@@ -61,23 +62,24 @@ class Sessions:
             raise ValueError(f"max_clients is at least 1, not {max_clients!r}")
         self.service, self.max_clients = service, max_clients
         self.budget = Budget(max_memory, max_clients)
-        self.counters = Counters(max_clients + 1)  # a row for each worker, and one for this process
+        self.counters = Counters(max_clients + 1)  # a row for each worker and one for this process
         self.count = self.counters.row(max_clients)
-        self.sessions: dict[int, asyncio.Future[int]] = {}  # by slot, the future exit code of the worker
-        self._names: dict[int, str] = {}  # by slot, the client's name
+        self.sessions: dict[int, asyncio.Future[int]] = {}  # the future exit code of the worker, by slot
+        self._names: dict[int, str] = {}  # the client's name, by slot
         self._nursery: Nursery | None = None
         self._stopping = False
-        self._instance = secrets.token_hex(4)  # distinguishes a session lost by a server restart from one that ended
-        self._held: dict[bytes, LiveSession] = {}  # by a digest of its resume token, oldest first
-        self._living: dict[int, LiveSession] = {}  # by slot, sessions whose worker is not yet cleaned up
+        # Tells a session that was lost by a restart of the server from one that ended.
+        self._instance = secrets.token_hex(4)
+        self._held: dict[bytes, LiveSession] = {}  # by the digest of the resume token, oldest session first
+        self._living: dict[int, LiveSession] = {}  # by slot: sessions whose worker has not been cleaned up yet
 
     def fork(self) -> None:
-        """Start the nursery, if there is none; best done while there are no threads."""
+        """Start the fork server, if there is none; best done while there are no threads."""
         if self._nursery is None:
             self._nursery = Nursery(self.service, self.budget, self.counters)
 
     def _reap(self, stop: asyncio.Event) -> None:
-        """Record the exit codes of workers that have ended; set ``stop`` if the nursery has."""
+        """Record the exit codes of workers that have ended; set ``stop`` if the fork server has ended."""
         assert self._nursery is not None
         try:
             for slot, status in self._nursery.ended():
@@ -90,7 +92,7 @@ class Sessions:
     # ------------------------------------------------------------ for a client
 
     async def _session(self, hello: wire.Hello, peer: str, rights: Rights) -> tuple[LiveSession | None, bytes]:
-        """Open a session or find the one to resume; if there is none, return the frame that says why."""
+        """Open a session, or find the one to resume. If there is none, the second result is the frame that says why."""
         if hello.resume:
             return self._resumed(hello.resume, peer, rights)
         slot = await self._slot(rights)
@@ -119,7 +121,7 @@ class Sessions:
         return held, b""
 
     async def _carry(self, stream: ClientStream, held: LiveSession, due: int, welcome: bytes) -> bytes:
-        """Carry a session's frames over a connection; returns the last message for it."""
+        """Carry a session's frames over a connection; return the last message for it."""
         if held.timer is not None:
             held.timer.cancel()
             held.timer = None
@@ -152,17 +154,20 @@ class Sessions:
     # ------------------------------------------------------------ slots
 
     def _place(self, rights: Rights) -> int | None:
-        """A free slot, if there is one that the client may have."""
+        """Return a free slot that the client may have, or None."""
         if self._has_all(rights):
             return None
         return next((i for i in range(self.max_clients) if i not in self.sessions), None)
 
     def _has_all(self, rights: Rights) -> bool:
-        """Whether a client has as many sessions as its token allows."""
+        """Return whether a client has as many sessions as its token allows."""
         return list(self._names.values()).count(rights.client) == rights.max_clients
 
     async def _slot(self, rights: Rights) -> int | None:
-        """A free slot, or else that of a session that is ending, or of the one disconnected for longest."""
+        """Return a free slot, or None.
+
+        If there is none, end a session: one that is ending already, or the one that has been disconnected for longest.
+        """
         slot = self._place(rights)
         if slot is None and (leaving := [h for h in self._in_the_way(rights) if h.ending or h.link.gone.is_set()]):
             await self._left(leaving)
@@ -179,17 +184,20 @@ class Sessions:
         return slot
 
     def _in_the_way(self, rights: Rights) -> list[LiveSession]:
-        """Sessions whose end would free a slot for a client: only its own if it has all that its token allows."""
+        """Return the sessions whose end would free a slot for a client.
+
+        If it has all sessions that its token allows, these are its own.
+        """
         own = self._has_all(rights)
         return [h for h in self._living.values() if not own or h.rights.client == rights.client]
 
     async def _left(self, some: list[LiveSession]) -> None:
-        """Wait until one of some sessions has ended, for at most `LINGER_SECONDS`."""
+        """Wait until one of the sessions has ended, for at most `LINGER_SECONDS`."""
         lives = [h.life for h in some if h.life is not None]
         await asyncio.wait(lives, timeout=LINGER_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
     async def _free(self, slot: int, ended: asyncio.Future[int]) -> None:
-        """Kill a worker if it still runs, and free its slot."""
+        """Kill a worker if it is still running, and free its slot."""
         if not ended.done() and self._nursery is not None and not self._stopping:
             self._nursery.kill(slot)
             with contextlib.suppress(TimeoutError):
@@ -207,7 +215,7 @@ class Sessions:
         try:
             ours, theirs = socket.socketpair()
             with theirs:
-                ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wire.CHUNK)  # so that a chunk takes few writes
+                ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wire.CHUNK)  # so that a chunk needs few writes
                 _, worker = await asyncio.get_running_loop().connect_accepted_socket(ByteStream, ours)
                 link = Link(worker)
                 self._nursery.open(slot, theirs, peer, rights.client)
@@ -230,7 +238,7 @@ class Sessions:
         try:
             await asyncio.wait([fetching, gone], return_when=asyncio.FIRST_COMPLETED)
             held.ending = True
-            if gone.done():  # the worker may still be handling the client's last frames
+            if gone.done():  # the worker may still be processing the client's last frames
                 self._forget(held)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LINGER_SECONDS):
@@ -240,12 +248,12 @@ class Sessions:
                     note(logging.INFO, "session closed", held.peer, client=held.rights.client, reason="left")
             else:
                 feeding.cancel()
-                link.hang_up()  # the worker reads what is left, and exits
+                link.hang_up()  # the worker reads the remaining frames and exits
                 with contextlib.suppress(TimeoutError):
                     status = await asyncio.wait_for(asyncio.shield(ended), LINGER_SECONDS)
                     if last := self._why(status, held):
                         link.keep(last)
-                # A client that is disconnected now is told when it comes back.
+                # A client that is disconnected now learns the reason when it reconnects.
                 asyncio.get_running_loop().call_later(held.rights.limits.lease_seconds, self._forget, held)
         finally:
             for task in (fetching, feeding, gone):
@@ -254,7 +262,7 @@ class Sessions:
             await self._free(held.slot, ended)
 
     def _why(self, status: int, held: LiveSession) -> bytes:
-        """The frame that tells a client why its worker was ended; empty if it ended by itself."""
+        """Return the frame that tells a client why its worker was ended; empty if the worker ended by itself."""
         if not status:
             return b""
         if held.revoked:
@@ -278,5 +286,8 @@ class Sessions:
 
 
 def _digest(resume: str) -> bytes:
-    """Key of a session by its resume token, hashed so that lookup time reveals nothing of the secret."""
+    """Return the key of a session for its resume token.
+
+    It is a hash, so the lookup time reveals nothing about the secret.
+    """
     return hashlib.sha256(resume.encode(errors="replace")).digest()

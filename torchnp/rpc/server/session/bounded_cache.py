@@ -1,4 +1,4 @@
-"""Caches of a session's process, bounded by bytes."""
+"""Caches of a session's process whose size in bytes is limited."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Value = TypeVar("Value")
 
 
 class Room:
-    """Remaining bytes for a cache that never evicts."""
+    """The remaining bytes of a cache that never evicts."""
 
     def __init__(self, nbytes: int) -> None:
         self.left = nbytes
 
     def take(self, nbytes: int) -> bool:
-        """Take ``nbytes`` if that many are left; returns whether they were."""
+        """Take ``nbytes`` if that many are left; return whether they were."""
         if nbytes > self.left:
             return False
         self.left -= nbytes
@@ -26,12 +26,12 @@ class Room:
 
 
 class BoundedCache(Generic[Value]):
-    """Cache of values by key with a byte limit; everything is evicted when it would be exceeded.
+    """Cache with a limit in bytes. When a new entry would exceed it, all entries are evicted.
 
     Parameters
     ----------
     most : int
-        Approximate limit in bytes of keys and values. An entry of more than a quarter of it is not kept.
+        Approximate limit in bytes on keys and values. An entry that needs more than a quarter of it is not stored.
     """
 
     def __init__(self, most: int = CACHE_BYTES) -> None:
@@ -42,7 +42,7 @@ class BoundedCache(Generic[Value]):
         return len(self._values)
 
     def get(self, key: Any) -> Value | None:
-        """Value of a key, or None."""
+        """Return the value of a key, or None."""
         return self._values.get(key)
 
     def keep(self, key: Any, value: Value) -> None:
@@ -58,7 +58,7 @@ class BoundedCache(Generic[Value]):
 
 
 def size_of(value: Any) -> int:
-    """Approximate bytes of memory of a value: nested tuples and lists, texts, labels or errors."""
+    """Return the approximate memory of a value in bytes: of nested tuples and lists, texts, labels or errors."""
     if isinstance(value, (tuple, list, frozenset)):
         return 80 + sum(8 + size_of(x) for x in value)
     if isinstance(value, (str, bytes)):

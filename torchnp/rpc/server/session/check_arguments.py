@@ -1,7 +1,8 @@
-"""Check a frame's arguments against the operator's schema, before any kernel sees them.
+"""Check a frame's arguments against the operator's schema before any kernel gets them.
 
-A kernel trusts its arguments: where the schema says int, an array would compute in wrapping int64. So the kinds of all
-values are first compared with the schema. Combinations of kinds that passed are cached.
+Kernels trust their arguments: if an array were passed for an int of the schema, the kernel would compute in wrapping
+int64. So the kinds of all values are first compared with the schema. Combinations of kinds that were accepted are
+cached.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ Kind = type | frozenset[type]
 MOST = 2**63 - 1
 _INTS = frozenset({int})
 END = "end"
-REMEMBERED = 16 << 20  # cache bytes for all operators; once they are used up, new combinations are checked each time
+# Cache bytes of all operators together; when they are used up, new combinations are checked at each call.
+REMEMBERED = 16 << 20
 
 
 class Huge:
-    """Kind of an integer beyond int64."""
+    """The kind of an integer beyond int64."""
 
 
 _NUMBERS = frozenset({bool, int, float, Complex, Huge})
@@ -38,16 +40,16 @@ _TAKES: dict[str, frozenset[type]] = {
     "Layout": frozenset({str, int}),
     "Device": frozenset({str}),
     "MemoryFormat": frozenset({str, int}),
-}  # other types (generators, storages, streams) cannot be sent
+}  # values of other types (generators, storages, streams) cannot be sent
 _LIST = re.compile(r"(.*)\[(\d*)\]$")
 _SPOKEN: dict[type, str] = {Handle: "Tensor", Complex: "complex", Dtype: "dtype", Huge: "int beyond 64 bits"}
 
 
 def kind_of(value: Any) -> Kind:
-    """Kind of a value in a frame: its type, or the set of its items' kinds for a list."""
+    """Return the kind of a value in a frame: its type, or for a list the set of the kinds of its items."""
     kind = type(value)
     if kind is int:
-        return Huge if value > MOST else kind  # frames cannot hold integers below -2**63
+        return Huge if value > MOST else kind  # a frame cannot hold integers below -2**63
     if kind is Ints:
         return _INTS
     if kind is Items:
@@ -56,7 +58,7 @@ def kind_of(value: Any) -> Kind:
 
 
 def takes(type_: str, kind: Kind) -> bool:
-    """Whether a parameter of a schema type accepts a value of a kind."""
+    """Return whether a parameter of a schema type accepts a value of a kind."""
     if type_[-1] == "?":
         return kind is type(None) or takes(type_[:-1], kind)
     if found := _LIST.match(type_):
@@ -70,15 +72,16 @@ Good = dict[Any, Any]
 
 
 def checker(schema: Schema, room: Room | None = None) -> tuple[Callable[[list, dict[str, Any]], str | None], Good]:
-    """Make an argument checker for a schema, and its cache of accepted types, filled while there is room.
+    """Return an argument checker for a schema, and its cache of accepted types, which grows while there is room.
 
     Returns
     -------
     problem : callable
-        Takes positional and keyword arguments; returns torch's error text, or None if they fit.
+        Takes positional and keyword arguments; returns torch's error text, or None if the arguments are right.
     good : dict
-        Trie over argument types, with ``END`` where a purely positional call with these types was accepted. Calls with an `Items` list or an integer beyond int64 are not entered: their Python types alone do not determine
-    their kinds.
+        Trie over argument types, with ``END`` where a purely positional call with these types was accepted. Calls with
+        an `Items` list or an integer beyond int64 are not entered, because their Python types do not determine their
+        kinds.
     """
     wrong, room = _comparison(schema), room or Room(REMEMBERED)
     good: set[tuple] = set()
@@ -90,7 +93,7 @@ def checker(schema: Schema, room: Room | None = None) -> tuple[Callable[[list, d
         if kinds in good:
             return None
         words = wrong([*map(kind_of, args)], {name: kind_of(x) for name, x in kwargs.items()})
-        if words is None and room.take(size_of(kinds) + 256 * len(kinds)):  # for a level of the trie each
+        if words is None and room.take(size_of(kinds) + 256 * len(kinds)):  # for each, a level of the trie
             good.add(kinds)
             types = [*map(type, args)]
             if not kwargs and Items not in types and Huge not in kinds:
@@ -104,7 +107,7 @@ def checker(schema: Schema, room: Room | None = None) -> tuple[Callable[[list, d
 
 
 def _comparison(schema: Schema) -> Callable[[list[Kind], dict[str, Kind]], str | None]:
-    """Make the uncached check, which takes the kinds of positional and keyword arguments."""
+    """Return the check without a cache; it takes the kinds of positional and keyword arguments."""
     by_name = {a.name: a for a in schema.args}
     positional = [a for a in schema.args if not a.kwonly]
     required = [

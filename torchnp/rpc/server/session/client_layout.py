@@ -10,7 +10,7 @@ from torchnp.rpc.exceptions import ProtocolError
 
 
 def shaped(raw: np.ndarray, data: wire.Data) -> np.ndarray:
-    """View an uploaded buffer as a tensor, with the dimension order of the client's memory; makes bools 0 or 1."""
+    """Return an uploaded buffer as a tensor, with the client's memory order; bools become bytes of 0 or 1."""
     dtype = wire.dtype_of(data.dtype)
     if dtype == np.bool_:
         np.not_equal(raw, 0, out=raw.view(np.bool_))
@@ -19,9 +19,10 @@ def shaped(raw: np.ndarray, data: wire.Data) -> np.ndarray:
 
 
 def laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
-    """Give an array the strides (in elements) that the client expects; None means C order.
+    """Return an array with the strides (in elements) that the client expects; None means C order.
 
-    Its memory holds only its elements and zeros, as ``as_strided`` can reach all of it and counts from its start.
+    The array's memory holds only its elements and zeros, because ``as_strided`` can reach all of it and counts from its
+    start.
     """
     alone = array.base is None or _alone(array)
     if strides is None:
@@ -39,7 +40,10 @@ def laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
 
 
 def _alone(array: np.ndarray) -> bool:
-    """Whether an array's memory holds nothing but its elements; a kernel's buffer may hold freed data beside them."""
+    """Return whether an array's memory holds only its elements.
+
+    A kernel's buffer may contain freed data next to them.
+    """
     root = array
     while isinstance(root.base, np.ndarray):
         root = root.base

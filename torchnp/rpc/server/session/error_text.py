@@ -1,4 +1,4 @@
-"""Sanitize error texts for clients: no names of the server's files."""
+"""Cleaning of error texts for clients: file names of the server are removed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 
 MAX_TEXT = 8192  # characters
 
-# A quoted path with any characters, or a bare one. No path starts after a word, colon or slash (and/or, tcp://HOST).
+# An absolute path, quoted (with any characters) or not. A slash after a word, a colon or a slash does not begin a path
+# (and/or, tcp://HOST).
 _PATHS = re.compile(r"""(?P<quote>['"])/[^'"\n]*(?P=quote)|(?<![\w.:/])/(?:[\w.+~@%=-]+/)*[\w.+~@%=-]+/?""")
 
 
 def error_text(error: object) -> str:
-    """Sanitize an error or a text for a client.
+    """Return the text of an error, or a text, cleaned for a client.
 
     Parameters
     ----------
@@ -20,7 +21,7 @@ def error_text(error: object) -> str:
     Returns
     -------
     str
-        The first `MAX_TEXT` characters, with ``<file>`` in place of absolute paths.
+        The first `MAX_TEXT` characters, with ``<file>`` instead of absolute paths.
     """
     text = str(error)[:MAX_TEXT]
     return _PATHS.sub("<file>", text) if "/" in text else text

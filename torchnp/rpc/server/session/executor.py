@@ -1,4 +1,4 @@
-"""Execute operators one at a time: bind arguments, apply the privacy gate, run the kernel, store results."""
+"""Execute operators one at a time: bind arguments, apply the privacy checks, run the kernel, store the results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from torchnp.rpc.server.session.overload_info import Served
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.wire import Handle, Ints
 
-# Conversions of wire arguments, other than handles, to what a kernel takes.
+# Conversions of arguments on the wire, other than handles, to what a kernel takes.
 _MADE_OF: dict[type, Callable[[Any], Any]] = {
     Ints: lambda arg: arg.items.copy(),
     wire.Dtype: lambda arg: wire.dtype_of(arg.name),
@@ -37,22 +37,23 @@ _MADE_OF: dict[type, Callable[[Any], Any]] = {
 
 
 class Refusal(RuntimeError):
-    """The server, not the kernel, refuses an operator; the text contains no values."""
+    """Raised when the server, not the kernel, refuses an operator; the text contains no values."""
 
 
 class Executor:
-    """Runs a session's operators on its store.
+    """Runs a session's operators on the session's objects.
 
     Attributes
     ----------
     pace : Pace
-        Records how long operators on private data took, and decides when the reply is due.
+        Records how long operators on private data took, and determines when the reply is sent.
     """
 
     def __init__(self, service: Service, store: ObjectStore, rights: Rights, count: Count) -> None:
         self.service, self.store, self.rights, self.count = service, store, rights, count
         self.pace = Pace(service.bucket, service.late)
-        self._generator = Generator()  # reseeded for each random operator, so no operator affects another's numbers
+        # Reseeded for each random operator, so no operator affects another one's random numbers.
+        self._generator = Generator()
         self._rows: dict[int, Served] = {}
         self._foreseen: BoundedCache[Disclosure] = BoundedCache()
         self._labels: BoundedCache[tuple[list[row_labels.Label], float]] = BoundedCache()
@@ -69,9 +70,9 @@ class Executor:
         Parameters
         ----------
         seq : int
-            Sequence number of the first operator.
+            The sequence number of the first operator.
         failed : callable
-            Called with each original failure, not for operators with failed inputs.
+            Called with each failure of an operator; not called for operators whose inputs had failed.
         watch : callable, optional
             Called before each operator with its number in the table, counted from 1.
         """
@@ -107,7 +108,7 @@ class Executor:
                 failed(self._failed(op, row, error, number))
 
     def _slow_path(self, op: wire.Op, row: Served, seq: int) -> Failure | None:
-        """Run an operator with all checks; returns its failure, or None if it worked or an input had failed."""
+        """Run an operator with all checks; return its failure, or None if it succeeded or an input had failed."""
         call = self._bound(op, row)
         public = True
         for entry in call.entries:
@@ -139,7 +140,10 @@ class Executor:
         return None if problem is None else self._failed(op, row, problem, seq)
 
     def _bound(self, op: wire.Op, row: Served) -> Invocation:
-        """Bind a frame's arguments to parameter names; later code does not see their position in the frame."""
+        """Return the call with its arguments bound to parameter names.
+
+        Later code does not depend on their order in the frame.
+        """
         given = row.bound(op)
         names: list[str] = []
         entries: list[StoredObject] = []
@@ -151,9 +155,9 @@ class Executor:
         return Invocation(op, row, given, names, entries, targets, values)
 
     def _fast_path(self, op: wire.Op, row: Served) -> list | None:
-        """Convert arguments to what a kernel takes; None if the call needs the slow path.
+        """Convert arguments to what a kernel takes; return None if the call needs the slow path.
 
-        Requires argument types that passed the check before, and public objects that have not failed.
+        The fast path requires argument types that have been accepted before, and public objects that have not failed.
         """
         allowed = self.rights.allowed
         if allowed is not None and op.index not in allowed:
@@ -177,20 +181,20 @@ class Executor:
                 elif kind in _MADE_OF:
                     arg = _MADE_OF[kind](arg)
                 values.append(arg)
-        except KeyError:  # these types have not been checked yet, or there is no such object
+        except KeyError:  # these types have not been checked yet, or the object does not exist
             return None
         return values if END in good else None
 
     def _failed(self, op: wire.Op, row: Served, problem: Exception, seq: int) -> Failure:
         failure = _failure(row, problem, seq)
         call = self._bound(op, row)
-        # An operator without results or writes is a check; it poisons its inputs and the siblings of these.
+        # An operator without results or writes is a check. Its failure poisons its inputs and their siblings.
         checked = [] if row.returns or row.written else [e for x in call.entries for e in (x, *self._siblings(x))]
         self._poison(op, call.targets + checked, self.store.remembered(failure))
         return failure
 
     def _join(self, call: Invocation) -> None:
-        """Link the objects that one operator made or wrote as siblings."""
+        """Link the objects that one operator created or wrote as siblings."""
         written = [_ids(call.given[name]) for name in call.row.written if name in call.given]
         ids = (*itertools.chain(*written), *range(call.op.first, call.op.first + call.op.count))
         for i in ids:
@@ -200,7 +204,7 @@ class Executor:
         return [self.store.entries[i] for i in entry.siblings if i in self.store.entries]
 
     def _value(self, arg: Any, entries: list[StoredObject]) -> Any:
-        """Convert an argument to what a kernel takes; appends its objects to ``entries``."""
+        """Convert an argument to what a kernel takes, and append its objects to ``entries``."""
         kind = type(arg)
         if kind is wire.Handle:
             entry = self.store.get(arg.id)
@@ -211,7 +215,11 @@ class Executor:
         return _MADE_OF[kind](arg) if kind in _MADE_OF else arg
 
     def _check(self, call: Invocation) -> None:
-        """Refuse writes to datasets, too large results, and shapes, offsets or times that would depend on values."""
+        """Refuse a call that may not run.
+
+        These are writes to datasets, results that are too large, and shapes, offsets or run times that would depend on
+        private values.
+        """
         row, values = call.row, call.values
         for entry in call.targets:
             if entry.buffer is not None and entry.buffer.readonly:
@@ -234,11 +242,11 @@ class Executor:
             self.store.check_bytes(int(max(repeats.sum(dtype=np.float64), 0)) * each)
 
     def _check_size(self, call: Invocation, name: str) -> None:
-        """Raise QuotaError if an argument alone shows that too much would be allocated."""
+        """Raise QuotaError if one argument already shows that too much memory would be allocated."""
         size, of = call.values.get(name), 1
         sizes: list[Any] = size if isinstance(size, list) else [size]
         if not sizes or not all(type(n) is int and n >= 0 for n in sizes):
-            return  # the kernel refuses these
+            return  # the kernel raises the error for these sizes
         if call.row.name == "aten::repeat":
             of = call.values["self"].size
         self.store.check_bytes(math.prod(sizes) * of)
@@ -246,7 +254,10 @@ class Executor:
             raise Refusal(f"{sizes[0]:,} pieces are more than the {wire.MAX_ITEMS:,} results that an operator may have")
 
     def _seeded(self, op: wire.Op) -> Generator:
-        """Generator for an operator, seeded by its key; the client knows the key, so the numbers reveal no values."""
+        """Return the generator for an operator, seeded by its key.
+
+        The client knows the key, so the numbers reveal no values.
+        """
         if op.key is not None:
             self._generator.manual_seed(op.key)
         return self._generator
@@ -254,7 +265,7 @@ class Executor:
     # ------------------------------------------------------------ private data
 
     def _run_on_private(self, call: Invocation) -> Exception | None:
-        """Run an operator on private data; what it discloses is decided before a kernel sees a value.
+        """Run an operator on private data. What it discloses is determined before a kernel gets any value.
 
         Returns
         -------
@@ -263,7 +274,7 @@ class Executor:
         """
         op, row, entries, store = call.op, call.row, call.entries, self.store
         facts = disclosure.facts(op, call.given, entries, row.whole)
-        if row.views:  # looks at no value
+        if row.views:  # views use no values
             made = call.results(self._seeded(op))
             rows, _ = self._label(call, facts, [row_calls.Shaped(a.shape, a.dtype) for a, _ in made])
             for id_, (array, view) in enumerate(made, op.first):
@@ -288,10 +299,10 @@ class Executor:
         store.check_bytes(sum(f.nbytes for f in outcome.results))
         store.check_objects(len(outcome.results))
         results = [row_calls.Shaped(f.shape, f.dtype) for f in outcome.results]
-        if call.targets and not results:  # in-place: the targets are the results
+        if call.targets and not results:  # in-place operator: the targets are the results
             results = [row_calls.Shaped(e.array.shape, e.array.dtype) for e in call.targets]  # type: ignore[union-attr]
         rows, seconds = self._label(call, facts, results)
-        # If an in-place operator keeps the row label of its target, the target and its views stay as they are.
+        # If an in-place operator keeps the row label of its target, the labels of the target and its views stay.
         # Otherwise, all targets become private and mixed.
         stays = (
             not outcome.results
@@ -315,10 +326,10 @@ class Executor:
         return None
 
     def _write_rows(self, call: Invocation, results: list[row_calls.Shaped], rows: list[row_labels.Label]) -> None:
-        """Write the target of an in-place operator that keeps a row label."""
+        """Write into the target of an in-place operator that keeps a row label."""
         try:
             (found,) = call.by_rows(results, rows)
-        except RAISED:  # out of memory, which does not depend on values
+        except RAISED:  # out of memory, which does not depend on private values
             found = None
         if found is None:
             call.clear()
@@ -328,7 +339,11 @@ class Executor:
     def _on_values(
         self, call: Invocation, outcome: Disclosure, results: list[row_calls.Shaped], rows: list[row_labels.Label]
     ) -> list[Any]:
-        """Results: row-labelled ones by kernels that see no value, others by the table's kernel; None if that fails."""
+        """Compute the results.
+
+        Those with a row label are computed by kernels that cannot read values, the others by the table's kernel; they
+        are None if that fails.
+        """
         found: list[Any] = [None] * len(outcome.results)
         labelled = [isinstance(label, row_labels.Rows) for label in rows]
         if not labelled or not all(labelled):
@@ -339,7 +354,7 @@ class Executor:
         if any(labelled):
             try:
                 by_row = call.by_rows(results, rows)
-            except RAISED:  # out of memory, which does not depend on values
+            except RAISED:  # out of memory, which does not depend on private values
                 by_row = [None] * len(results)
             found = [x if label else y for label, x, y in zip(labelled, by_row, found)]
         return found
@@ -347,9 +362,10 @@ class Executor:
     def _label(
         self, call: Invocation, facts: tuple, results: list[row_calls.Shaped]
     ) -> tuple[list[row_labels.Label], float]:
-        """Labels of the results, and the seconds that it took to find them without private values.
+        """Return the labels of the results, and the seconds that finding them without private values took.
 
-        Labels depend on what the client knows. If rows move, they depend on public indices too, and are not cached.
+        Labels depend only on what the client knows. If the operator moves rows, they also depend on public indices, and
+        are not cached.
         """
         given = [e.label for e in call.entries]
         key = (*facts, *given)
@@ -364,7 +380,7 @@ class Executor:
     # ------------------------------------------------------------ results
 
     def _keep(self, op: wire.Op, row: Served, out: Any) -> None:
-        """Store public results under the ids that the client chose."""
+        """Store public results under the ids that the client has chosen."""
         if row.one and op.count == 1 and not op.expected and type(out) is np.ndarray:
             view = row.returns[0][1]
             self.store.put(op.first, out if view else laid_out(out, None), True, "", view)
@@ -373,7 +389,10 @@ class Executor:
                 self.store.put(id_, array, True, view=view)
 
     def _poison(self, op: wire.Op, targets: list[StoredObject], failure: Failure) -> None:
-        """Mark an operator's results as failed, and poison the buffers that it should have written, for all views."""
+        """Mark an operator's results as failed.
+
+        Poison the buffers that it should have written, for all views of them.
+        """
         for i in range(op.first, op.first + op.count):
             self.store.delete(i, i)
             self.store.put_failure(i, failure)
@@ -384,7 +403,7 @@ class Executor:
 
 
 def _ids(arg: Any) -> list[int]:
-    """Ids of the objects in an argument."""
+    """Return the ids of the objects in an argument."""
     return [x.id for x in (arg.items if isinstance(arg, wire.Items) else (arg,)) if type(x) is wire.Handle]
 
 

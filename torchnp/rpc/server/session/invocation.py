@@ -21,20 +21,22 @@ from torchnp.rpc.server.session.overload_info import Served
 
 
 class Invocation(msgspec.Struct, eq=False):
-    """One operator call with its arguments by parameter name, whether the frame sent them by position or by name.
+    """One call of an operator.
+
+    Its arguments are stored by parameter name, whether the frame sent them by position or by name.
 
     Attributes
     ----------
     given : dict
         The frame's argument for each parameter, in the schema's order.
     names : list of str
-        The parameter that each object belongs to.
+        The parameter to which each object belongs.
     entries : list of StoredObject
-        The objects, in the same order.
+        The objects, in the order of ``names``.
     targets : list of StoredObject
-        Objects that the operator writes.
+        The objects that the operator writes.
     values : dict
-        The arguments as a kernel takes them: arrays in place of handles.
+        The arguments as a kernel takes them, with arrays instead of handles.
     """
 
     op: wire.Op
@@ -46,18 +48,18 @@ class Invocation(msgspec.Struct, eq=False):
     values: dict[str, Any] = {}
 
     def named(self, arrays: Iterable[Any]) -> dict[str, Any]:
-        """The arguments by name, with arrays in place of the objects, in their order."""
+        """Return the arguments by name, with arrays instead of the objects, in the objects' order."""
         left = iter(arrays)
         return {name: substitute(a, left) for name, a in self.given.items()}
 
     def on(self, arrays: Iterable[Any], targets: bool = False) -> Invocation:
-        """The same call with other arrays in place of its objects, in their order."""
+        """Return the same call with other arrays instead of its objects, in the objects' order."""
         return Invocation(
             self.op, self.row, self.given, self.names, self.entries, self.targets if targets else [], self.named(arrays)
         )
 
     def run(self, generator: Generator) -> Any:
-        """Run the kernel, with the generator if it is random; returns its raw output."""
+        """Run the kernel, with the generator if it is random; return its raw output."""
         row = self.row
         if row.finite:
             _check_finite(self.values.values())
@@ -74,27 +76,27 @@ class Invocation(msgspec.Struct, eq=False):
         return out
 
     def clear(self) -> None:
-        """Fill what the operator writes with zeros."""
+        """Fill everything that the operator writes with zeros."""
         for entry in self.targets:
             entry.array.fill(0)  # type: ignore[union-attr]
 
     def results(self, generator: Generator) -> list[tuple[np.ndarray, bool]]:
-        """Run the kernel; returns its `results`."""
+        """Run the kernel and return its `results`."""
         return results(self.op, self.row, self.run(generator))
 
     def picked(self, out: Any) -> list[Any]:
-        """Select the results that the client wants from a kernel's raw output."""
+        """Return the results that the client wants from a kernel's raw output."""
         return [value for value, _, _ in _picked(self.op, self.row, out)]
 
     def plainly(self, arrays: Sequence[np.ndarray], instead: dict[str, Any]) -> list[np.ndarray]:
-        """Run the kernel on arrays outside the session, with the parameter values in ``instead``; drops ``dtype``."""
+        """Run the kernel on other arrays, with the parameter values in ``instead`` and without ``dtype``."""
         values = self.named(arrays)
         values = {name: instead.get(name, value) for name, value in values.items() if name != "dtype"}
         out = Invocation(self.op, self.row, self.given, [], [], [], values).run(Generator(0))
         return [_array(a) for a in self.picked(out)]
 
     def by_rows(self, results: Sequence[row_calls.Shaped], labels: Sequence[Label]) -> list[np.ndarray | None]:
-        """Compute the results that have a row label, by the kernels that keep it; None for all others."""
+        """Compute the results that have a row label by the kernels that keep it; None for all others."""
         return row_calls.values(self, results, labels)
 
 
@@ -107,7 +109,7 @@ def _check_finite(values: Iterable[Any]) -> None:
 
 
 def results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]:
-    """A kernel's tensors in the layout that the client expects, and whether each is a view."""
+    """Return a kernel's tensors in the layout that the client expects, and whether each is a view."""
     made = []
     for array, view, strides in _picked(op, row, out):
         if type(array) is not np.ndarray:
@@ -121,7 +123,7 @@ def results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]
 
 
 def _picked(op: wire.Op, row: Served, out: Any) -> list[tuple[Any, bool, Any]]:
-    """The kernel results that the client wants, whether each is a view, and its expected strides."""
+    """Return the kernel's results that the client wants, whether each is a view, and its expected strides."""
     fresh: list[tuple[Any, bool, Any]] = []
     for i, view in row.returns:
         value = out if row.single else out[i]
@@ -150,7 +152,7 @@ _default_in_use = threading.Lock()
 
 @contextlib.contextmanager
 def _as_default(generator: Generator) -> Iterator[None]:
-    """Let overloads without a generator argument draw from a session's generator."""
+    """Make overloads without a generator argument draw from a session's generator."""
     with _default_in_use:
         own, default_generator.__dict__ = default_generator.__dict__, generator.__dict__
         try:

@@ -1,7 +1,7 @@
-"""Object store of a session: arrays by id, and the buffers that they share.
+"""The objects of a session: arrays by id, and the buffers that they share.
 
-Bytes, privacy and poison belong to the buffer, not to the array: further views of a buffer cost nothing, and a write
-through one view shows in all.
+Size, privacy and failure (poison) belong to the buffer, not to the array. So further views of a buffer cost nothing, and a write
+through one view affects all views.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an object has no value: the earliest failed operator that it depends on."""
+    """Why an object has no value: the earliest failed operator on which it depends."""
 
     seq: int
     kind: str
@@ -29,10 +29,11 @@ class Failure:
     op: str
 
 
-SPARE = 256 << 20  # unused bytes of a shared budget that a session may keep
-FAILURE_BYTES = 16 << 20  # total length of failure texts that a session stores in full
-SHORT = 100  # characters stored of failure texts after that
-OVERRUN = 1 << 16  # failed objects allowed over the limit: a client learns of its quota only at the next reply
+SPARE = 256 << 20  # unused bytes of the shared budget that a session may keep
+FAILURE_BYTES = 16 << 20  # total length of the failure texts that a session stores completely
+SHORT = 100  # characters that are stored of later failure texts
+# Number of failed objects allowed beyond the limit, because a client learns of its quota only from the next reply.
+OVERRUN = 1 << 16
 
 
 class Buffer(msgspec.Struct, eq=False, gc=False):
@@ -41,15 +42,15 @@ class Buffer(msgspec.Struct, eq=False, gc=False):
     Attributes
     ----------
     public : bool
-        Whether everything ever written here came from the client or was computed from that alone.
+        Whether everything ever written here came from the client, or was computed only from such data.
     readonly : str
-        Name of the owner's dataset that lives here, or "".
+        Name of the owner's dataset that is stored here, or "".
     users : int
-        Number of objects that view it.
+        Number of objects that are views of the buffer.
     poison : Failure or None
-        Failure of an operator that should have written here.
+        Failure of an operator that should have written into the buffer.
     mixed : str
-        Operator that wrote here and mixed the rows, or "".
+        Operator that wrote into the buffer and mixed the rows, or "".
     """
 
     root: object
@@ -62,9 +63,9 @@ class Buffer(msgspec.Struct, eq=False, gc=False):
 
 
 class StoredObject(msgspec.Struct, eq=False, gc=False):
-    """One object: an array, or the failure that stands in its place.
+    """An object: an array, or the failure that replaces it.
 
-    ``siblings`` are the ids of all objects that the same operator made or wrote, if there are others than this one.
+    ``siblings`` are the ids of all objects that one operator created or wrote; empty if there is only this object.
     """
 
     array: np.ndarray | None
@@ -88,7 +89,7 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
 
 
 def root_of(array: np.ndarray) -> tuple[object, int]:
-    """The object that owns an array's memory, and its bytes; follows all kinds of base."""
+    """Return the object that owns an array's memory, and the number of its bytes. Bases of all kinds are followed."""
     owner: object = array
     nbytes, base = array.nbytes, array.base
     while base is not None:
@@ -97,12 +98,12 @@ def root_of(array: np.ndarray) -> tuple[object, int]:
             nbytes = owner.nbytes
         base = getattr(owner, "base", None)
         if base is None and type(owner) is not np.ndarray:
-            base = getattr(owner, "owner", None)  # a kernel's window on all bytes of an array
+            base = getattr(owner, "owner", None)  # a kernel's view of all bytes of an array
     return owner, nbytes
 
 
 class ObjectStore:
-    """The objects of one session, within its limits."""
+    """The objects of one session, which stay within the session's limits."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -110,31 +111,31 @@ class ObjectStore:
         self.buffers: dict[int, Buffer] = {}
         self.nbytes = 0
         self.last_id = -1
-        self._orders: dict[bytes, list] = {}  # row orders of labels, each kept once with its use count
+        self._orders: dict[bytes, list] = {}  # row orders of labels, each stored once with the number of its uses
         self._failure_bytes = 0
-        # If sessions share a budget: requests room for so many bytes in total, and returns the bytes then granted.
+        # Set if sessions share a budget: requests so many bytes in total, and returns how many are granted.
         self.grow: Callable[[int], int] | None = None
-        self._granted = 0  # bytes that may be used without asking
+        self._granted = 0  # bytes that may be used without a request
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def get(self, id_: int) -> StoredObject:
-        """Get an object by its id; ProtocolError if there is none."""
+        """Return an object by its id; raise ProtocolError if there is none."""
         try:
             return self.entries[id_]
         except KeyError:
             raise ProtocolError(f"there is no object {id_} in this session") from None
 
     def claim(self, first: int, count: int) -> None:
-        """Claim new ids; ProtocolError unless all are above every id claimed before."""
+        """Claim new ids; raise ProtocolError unless all are above every id that was claimed before."""
         if first <= self.last_id:
             raise ProtocolError(f"object id {first} was used before; ids are never used again")
         if count:
             self.last_id = first + count - 1
 
     def check_bytes(self, nbytes: int) -> None:
-        """Raise QuotaError if so many more bytes would exceed the limit."""
+        """Raise QuotaError if ``nbytes`` more bytes would exceed the limit."""
         if self.nbytes + nbytes <= self._granted:
             return
         if self.nbytes + nbytes > self.limits.max_bytes:
@@ -145,17 +146,17 @@ class ObjectStore:
         self._ask(self.nbytes + nbytes)
 
     def _ask(self, nbytes: int) -> None:
-        """Get room for so many bytes in total, up to the session's limit."""
+        """Request ``nbytes`` in total, up to the session's limit."""
         most = self.limits.max_bytes
         self._granted = most if self.grow is None else min(most, self.grow(nbytes))
 
     def check_objects(self, count: int = 1) -> None:
-        """Raise QuotaError if so many more objects would exceed the limit."""
+        """Raise QuotaError if ``count`` more objects would exceed the limit."""
         if len(self.entries) + count > self.limits.max_objects:
             raise QuotaError(f"the session holds {len(self.entries):,} objects, as many as the server allows")
 
     def zeros(self, nbytes: int) -> np.ndarray:
-        """Allocate zeroed memory within the limits, so that no freed data shows in it.
+        """Allocate zeroed memory within the limits, so that it shows no freed data.
 
         Raises
         ------
@@ -167,11 +168,11 @@ class ObjectStore:
         self.check_bytes(nbytes)
         try:
             return np.zeros(nbytes, np.uint8)
-        except ValueError:  # more bytes than can be addressed
+        except ValueError:  # more bytes than an address can count
             raise MemoryError("the server is out of memory") from None
 
     def is_new(self, array: np.ndarray, nbytes: int) -> bool:
-        """Whether an array's memory has exactly ``nbytes``, and no object of the session uses it."""
+        """Return whether an array's memory has exactly ``nbytes`` and no object of the session uses it."""
         owner, found = root_of(array)
         return found == nbytes and id(owner) not in self.buffers
 
@@ -185,7 +186,8 @@ class ObjectStore:
         rows : Label
             Row label of a private array.
         view : bool
-            Whether the array may share memory with other objects of the session; if not and it does, a copy is stored.
+            Whether the array may share memory with other objects of the session. If it may not but does, a copy is
+            stored.
         """
         if len(self.entries) >= self.limits.max_objects:
             self.check_objects()
@@ -199,7 +201,7 @@ class ObjectStore:
             array = array.copy(order="K")  # keeps the layout that the client expects
             owner, nbytes, buffer = array, array.nbytes, None
         if buffer is not None or readonly:
-            nbytes = 0  # a shared buffer is already counted; an owner's dataset is not the session's
+            nbytes = 0  # a shared buffer is already counted, and an owner's dataset does not count for the session
         if rows is not None:
             rows = self._with_order(rows, nbytes)
         elif self.nbytes + nbytes > self._granted:
@@ -211,17 +213,20 @@ class ObjectStore:
             buffer.users += 1
             if not public:
                 buffer.public = False
-        # An array that does not own its memory cannot be resized, so no kernel can free the memory under its views.
+        # The stored array does not own its memory, so it cannot be resized, and no kernel can free memory that has
+        # views.
         entry = self.entries[id_] = StoredObject(array.view() if owner is array else array, buffer, None, rows)
         return entry
 
     def _with_order(self, rows: Label, nbytes: int) -> Label:
-        """Deduplicate the row order of a label of an object with ``nbytes``, and count its uses.
+        """Return a label whose row order is stored only once.
+
+        Check that there is room for it and for an object of ``nbytes``.
 
         Raises
         ------
         QuotaError
-            There is no room for the object and the order; nothing was counted.
+            There is no room for the object and the row order; nothing was counted.
         """
         if type(rows) is not Rows or not rows.order:
             self.check_bytes(nbytes)
@@ -244,7 +249,7 @@ class ObjectStore:
                 self.nbytes -= len(rows.order)
 
     def add(self, id_: int, array: np.ndarray) -> None:
-        """Store a public array that owns its memory under a claimed id: a fast path of `put`."""
+        """Store a public array that owns its memory under a claimed id; this is a fast path of `put`."""
         nbytes, entries = array.nbytes, self.entries
         held, buffer = self.nbytes + nbytes, Buffer(array, nbytes, True, "", 1)
         if (
@@ -258,20 +263,20 @@ class ObjectStore:
             self.put(id_, array, True, view=False)
 
     def remembered(self, failure: Failure) -> Failure:
-        """A new failure as objects store it: with a shortened text if there have been many long ones."""
+        """Return a new failure as objects store it: with a shortened text, if there have been many long texts."""
         self._failure_bytes += len(failure.text)
         if self._failure_bytes <= FAILURE_BYTES or len(failure.text) <= SHORT:
             return failure
         return replace(failure, text=f"{failure.text[:SHORT]}...")
 
     def put_failure(self, id_: int, failure: Failure) -> None:
-        """Store a failure in place of an array; ProtocolError if the client is already far over its quota."""
+        """Store a failure instead of an array; raise ProtocolError if the client is already far over its quota."""
         if len(self.entries) >= self.limits.max_objects + OVERRUN:
             raise ProtocolError(f"the session went on for {OVERRUN:,} objects after its quota was used up")
         self.entries[id_] = StoredObject(None, None, failure)
 
     def delete(self, low: int, high: int) -> None:
-        """Delete the existing objects in an inclusive range of ids."""
+        """Delete the objects that exist in an inclusive range of ids."""
         entries, buffers = self.entries, self.buffers
         high = min(high, self.last_id)
         ids: Iterable[int] = range(low, high + 1)

@@ -1,4 +1,4 @@
-"""Facts about an overload that the server needs to run it."""
+"""What the server needs to know about an overload to run it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torchnp.rpc.server.privacy.row_moves import moved
 from torchnp.rpc.server.session.bounded_cache import Room
 from torchnp.rpc.server.session.check_arguments import checker
 
-# Operators that see the memory around their arguments.
+# Operators that can access the memory around their arguments.
 _WHOLE = (
     "as_strided", "_reshape_alias", "slice_inverse", "_lazy_clone", "copy_strided", "set", "_has_same_storage_numel",
 )  # fmt: skip
-# Arguments that kernels write, as torch's do, although the schema does not mark them.
+# Arguments that kernels write, as torch's kernels do, although the schema does not mark them as written.
 _STATISTICS = ("running_mean", "running_var")
 _UNMARKED = {"_copy_from_and_resize": ("dst",), "_copy_from": ("dst",), "instance_norm": _STATISTICS} | {
     f"{prefix}batch_norm{suffix}": _STATISTICS
@@ -23,12 +23,12 @@ _UNMARKED = {"_copy_from_and_resize": ("dst",), "_copy_from": ("dst",), "instanc
         ("", "_gather_stats"), ("", "_gather_stats_with_counts"),
     )
 }  # fmt: skip
-# Arguments that give the number of results, or lengths and shapes of results.
+# Arguments that give the number of results, or the lengths and shapes of results.
 _PIECES = frozenset(["sections", "chunks"])
 _SIZES = _PIECES | {
     "size", "repeats", "output_size", "n", "m", "steps", "window_length", "num_classes", "num_weights", "total_length",
 }  # fmt: skip
-# Arguments whose values determine shapes of results, offsets of views, or the kernel's run time.
+# Arguments whose values determine the shapes of results, offsets of views, or the kernel's run time.
 _REVEALING = {
     "aten::where": "condition", "aten::narrow.Tensor": "start",
     "aten::tensor_split.tensor_indices_or_sections": "tensor_indices_or_sections",
@@ -38,7 +38,7 @@ _REVEALING = {
 
 
 class Served:
-    """Facts about an overload that the server needs to run it."""
+    """What the server needs to know about an overload to run it."""
 
     __slots__ = (
         "by_rows", "checked", "empty", "finite", "fresh", "generator", "good", "masks", "moved", "name", "one", "plain",
@@ -50,22 +50,25 @@ class Served:
         self.name, self.run = name, kernel
         self.problem, self.good = checker(schema, room)
         unmarked = _UNMARKED.get(schema.base, ())
-        # Parameters that the operator writes.
+        # The parameters that the operator writes.
         self.written = frozenset(a.name for a in schema.args if a.is_write or a.name in unmarked)
         self.schema, self.positional = schema, tuple(a for a in schema.args if not a.kwonly)
-        # How it keeps a row label: the listed kernel, if any, and the parameters whose elements it moves.
+        # How the operator keeps a row label: by a kernel in `KERNELS`, or by moving the elements of some parameters.
         self.by_rows, self.moved = functional(schema), frozenset(moved(schema))
         self.single = len(schema.returns) == 1
-        # Indices of results that are not written arguments, and whether each is a view.
+        # The indices of results that are not written arguments, and whether each is a view.
         unsafe = schema.base in wire.UNSAFE_VIEWS and not schema.mutates
         self.returns = tuple((i, unsafe or r.alias is not None) for i, r in enumerate(schema.returns) if not r.is_write)
         self.generator = any(a.type.startswith("Generator") for a in schema.args)
         self.random = self.generator or "nondeterministic_seeded" in schema.tags
-        # Uninitialized results, also in out=, may hold what another session freed, so the server zeroes them.
+        # Uninitialized results, also those in out=, may contain what another session freed. The server fills them with
+        # zeros.
         self.empty = schema.base.lstrip("_").startswith(("empty", "new_empty"))
-        # Arguments that say how much is allocated; `expand` and other views allocate nothing, whatever theirs say.
+        # Arguments that determine how much memory is allocated. `expand` and other views allocate none, whatever their
+        # sizes are.
         named = [a.name for a in schema.args if a.name in _SIZES and "Tensor" not in a.type]
-        named = [] if "constrain_range" in schema.base else named  # its size allocates nothing
+        # Its ``size`` is a number to check, not a size to allocate.
+        named = [] if "constrain_range" in schema.base else named
         self.sized = tuple(name for name in named if not schema.is_view or name in _PIECES)
         self.finite = "svd" in schema.base or "pinv" in schema.base
         self.masks = schema.base in ("index", "_unsafe_index")
@@ -73,20 +76,21 @@ class Served:
         self.revealing = next((a.name for a in schema.args if a.name == telling and a.is_tensor), None)
         self.checked = bool(self.sized or self.masks or self.revealing)
         self.whole = schema.base.startswith(_WHOLE)
-        # `to` and `_autocast*` may compute with values; all other views look at shapes only.
+        # `to` and `_autocast*` may compute with values. All other views use only shapes.
         self.views = unsafe or (schema.is_view and not schema.base.startswith(("to", "_autocast")))
-        # `plain`: needs no work before or after the call. `one`: also returns exactly one tensor, fresh or a view.
+        # `plain`: the call needs no work before or after it. `one`: it also returns exactly one tensor, new or a view.
         self.plain = not (self.random or self.finite or self.empty)
         self.one = self.plain and self.single and len(self.returns) == 1 and schema.returns[0].type == "Tensor"
         self.view = self.one and self.returns[0][1]
         self.fresh = self.one and not self.view
-        # Result count for the fast path: 1 for such a tensor, 0 if it only writes arguments; -1 for the slow path.
+        # Number of results for the fast path: 1 if `one`, 0 if the operator only writes arguments; -1 means the slow
+        # path.
         self.quick = int(self.one) if self.plain and not self.checked and (self.one or not self.returns) else -1
 
     def bound(self, op: wire.Op) -> dict[str, Any]:
-        """Map parameter names to a frame's arguments, in the schema's order, however they were sent.
+        """Return a frame's arguments by parameter name, in the schema's order, however they were sent.
 
-        Arguments that the schema does not have are left out; `problem` reports them.
+        Arguments that the schema does not have are left out. `problem` reports them.
         """
         given = {a.name: value for a, value in zip(self.positional, op.args)}
         if not op.kwargs:
@@ -95,7 +99,7 @@ class Served:
         return {a.name: given[a.name] for a in self.schema.args if a.name in given}
 
     def arguments(self, values: dict[str, Any]) -> tuple[list, dict[str, Any]]:
-        """Split arguments by name into positional and keyword-only ones, as the kernel is called."""
+        """Return the positional and the keyword-only arguments of a call, given by name."""
         last = max((i for i, a in enumerate(self.positional, 1) if a.name in values), default=0)
         args = [values.get(a.name, a.default) for a in self.positional[:last]]
         return args, {a.name: values[a.name] for a in self.schema.args if a.kwonly and a.name in values}

@@ -1,4 +1,4 @@
-"""Programs defined in a session, named by their hash; sessions do not share them."""
+"""The programs that a session has defined, named by their hash. Sessions do not share programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchnp.rpc.wire.programs import StoredProgram, hash_of
 
 
 class Programs:
-    """The programs of a session, of at most `wire.MAX_PROGRAMS` bytes together."""
+    """The programs of a session, which together have at most `wire.MAX_PROGRAMS` bytes."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[StoredProgram, int]] = {}
@@ -18,16 +18,16 @@ class Programs:
 
     @property
     def open(self) -> bool:
-        """Whether chunks of a program are still to come."""
+        """Whether more chunks of a program must follow."""
         return self._first is not None
 
     def clear(self) -> None:
-        """Drop all programs."""
+        """Delete all programs."""
         self._known.clear()
         self._nbytes, self._first, self._raw = 0, None, bytearray()
 
     def take(self, chunk: wire.Define) -> None:
-        """Take a chunk; the last one defines the program. Raises ProtocolError for an invalid chunk or program."""
+        """Take a chunk; the last one defines the program. Raise ProtocolError for an invalid chunk or program."""
         if self._first is None:
             if chunk.offset:
                 raise ProtocolError("a chunk came without its beginning")
@@ -49,13 +49,13 @@ class Programs:
             self._nbytes += first.size
 
     def get(self, name: str) -> StoredProgram:
-        """Get a program by its hash; ProtocolError if there is none."""
+        """Return a program by its hash; raise ProtocolError if there is none."""
         try:
             return self._known[name][0]
         except KeyError:
             raise ProtocolError(f"there is no program {name[:8]} in this session") from None
 
     def forget(self, name: str) -> None:
-        """Drop a program; ProtocolError if there is none."""
+        """Delete a program; raise ProtocolError if there is none."""
         self.get(name)
         self._nbytes -= self._known.pop(name)[1]

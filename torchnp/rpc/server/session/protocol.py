@@ -1,4 +1,4 @@
-"""Transport-independent protocol of one client: frames, their sequence, and replies."""
+"""The protocol of one client, independent of the transport: frames, their order, and replies."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ from torchnp.rpc.server.session.program_store import Programs
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.server.session.uploads import Uploads
 
-MOST_FAILURES = 1024  # failures reported for one call of a program
+MOST_FAILURES = 1024  # maximum number of failures that are reported for one call of a program
 
 
 def last_word(kind: str, text: object) -> bytes:
-    """The frame that says why a connection is closed."""
+    """Return the frame that says why a connection is closed."""
     return wire.encode(wire.Err(kind, "", error_text(text), fatal=True))
 
 
 def greet(
     service: Service, hello: Any, peer: str, count: Count, names: Collection[str] = ()
 ) -> tuple[Rights | None, bytes]:
-    """Check a client's first frame and certificate names; returns its rights, or None if refused, and the reply."""
+    """Check a client's first frame and certificate names.
+
+    Return its rights, or None if it is refused, and the reply.
+    """
     if type(hello) is not wire.Hello:
         raise ProtocolError("the first frame is a HELLO")
     rights = service.admits(hello.token, names)
@@ -64,31 +67,32 @@ def greet(
 
 
 def _with_target(package: str) -> str:
-    """How to start a server whose table describes the client's version of torch, if that is what differs."""
+    """Return how to start a server with the client's version of torch as its target, if the versions differ."""
     _, _, version = package.partition(" for torch ")
     return f", with torchnp serve --target {version}" if version in VERSIONS and version != torchnp.target() else ""
 
 
 class Connection:
-    """One client's session: its store and its sequence number.
+    """The session of one client, with its objects and its sequence number.
 
-    `handle` takes a frame and returns the replies. After a fatal one, `closed` is true and further frames are ignored.
+    `handle` takes a frame and returns the replies. After a fatal reply, `closed` is true and further frames are
+    ignored.
     """
 
     def __init__(
         self, service: Service, peer: str = "client", client: str | None = None, count: Count | None = None
     ) -> None:
         self.service, self.peer = service, peer
-        # Before the HELLO, the choice of rights does not matter: the client can do nothing.
+        # Before the HELLO, any rights will do, because the client cannot do anything.
         self.rights = service.clients[client] if client is not None else next(iter(service.clients.values()))
         self.count = Counters(1).row(0) if count is None else count
         self.store = ObjectStore(self.rights.limits)
         self.closed = False
         self.known = False
         self.seq = 0
-        # If operators have a deadline: called before each with its number in the table, counted from 1.
+        # Set if operators have a deadline: called before each operator with its number in the table, counted from 1.
         self.watch: Callable[[int], None] | None = None
-        self.rest: Callable[[], None] | None = None  # called when all operators are done but the reply must wait
+        self.rest: Callable[[], None] | None = None  # called when all operators have run but the reply must wait
         self.uploads = Uploads(self.store)
         self.programs = Programs()
         self.executor = Executor(service, self.store, self.rights, self.count)
@@ -106,7 +110,7 @@ class Connection:
         }
 
     def close(self) -> None:
-        """Drop everything that the client stored; may be called again."""
+        """Delete everything that the client stored. This may be called repeatedly."""
         if self.known and not self.closed:
             note(logging.INFO, "session closed", self.peer, client=self.rights.client)
         self.closed = True
@@ -115,7 +119,7 @@ class Connection:
         self.programs.clear()
 
     def handle(self, frame: wire.Bytes) -> Iterable[bytes]:
-        """Handle a frame and return the reply frames; errors that a frame can cause become replies."""
+        """Handle a frame and return the reply frames. Errors that a frame can cause become replies."""
         if self.closed:
             return []
         self.count("received", len(frame))
@@ -129,7 +133,7 @@ class Connection:
         return self._sent(replies)
 
     def _sent(self, replies: Iterable[bytes]) -> Iterable[bytes]:
-        """Count the bytes of replies; chunks of a tensor are encoded lazily."""
+        """Count the bytes of replies. Chunks of a tensor are encoded only when they are read."""
         if isinstance(replies, list):
             self.count("sent", sum(map(len, replies)))
             return replies
@@ -165,13 +169,13 @@ class Connection:
             return self.end("protocol", f"internal error of the server: {name}")
 
     def refuse(self, error: ProtocolError) -> list[bytes]:
-        """Close the session after a protocol violation."""
+        """Close the session because the client violated the protocol."""
         self.count("protocol")
         note(logging.WARNING, "protocol error", self.peer, client=self.rights.client, at=place_of(error))
         return self.end("protocol", error)
 
     def end(self, kind: str, text: object) -> list[bytes]:
-        """Close the session; returns its last frame, which says why."""
+        """Close the session; return its last frame, which says why."""
         self.close()
         return [last_word(kind, text)]
 
@@ -192,7 +196,7 @@ class Connection:
         return wire.encode(wire.Ack(self.seq))
 
     def _report(self, failure: Failure) -> bytes:
-        """Encode a failure as a frame. The log records the failure without its text, which may contain values."""
+        """Encode a failure as a frame. The failure is logged without its text, which may contain values."""
         self.count("failures")
         if failure.kind == "quota":
             self.count("quota")
@@ -250,7 +254,7 @@ class Connection:
                 self._check_release()
                 start = time.perf_counter()
                 array = gate.release_rows(self.service.ledger, self.rights.client, entry, request)
-                took = time.perf_counter() - start  # hardly depends on the values
+                took = time.perf_counter() - start  # this time hardly depends on the values
                 self.executor.pace.ran("publish", took, took)
         except (PrivacyError, LedgerError) as error:
             return self._unreleased(error, request.request)
@@ -273,7 +277,7 @@ class Connection:
     def _unreleased(self, error: Exception, request: int) -> list[bytes]:
         kind, text = gate.kind_of(error), str(error)
         self.count(kind)
-        if kind == "ledger":  # the text contains the file name, which only the owner may see
+        if kind == "ledger":  # the text contains the file's name, which only the owner may see
             note(logging.ERROR, "ledger fails", self.peer, client=self.rights.client, error=text)
             text = "the server's ledger cannot be used, so nothing was released: its owner finds the reason in the server's log"
         note(logging.INFO, "release refused", self.peer, client=self.rights.client, reason=kind)
@@ -318,7 +322,7 @@ class Connection:
         replies: list[bytes] = []
         for ops, dropped in program.bound(request):
             self._run(ops, replies)
-            del replies[MOST_FAILURES:]  # a short frame could cause far more replies
+            del replies[MOST_FAILURES:]  # otherwise a short frame could cause far more replies
             for id_ in dropped:
                 self.store.delete(id_, id_)
         replies.append(self._ack())
@@ -330,7 +334,7 @@ def _failed(failure: Failure, request: int = 0) -> bytes:
 
 
 def _results(request: int, array: np.ndarray) -> Iterator[bytes]:
-    """Yield an array in C order, chunk by chunk, so that a slow client causes no second copy here."""
+    """Yield frames of an array in C order, chunk by chunk. So the server needs no second copy for a slow client."""
     name = torchnp.dtypes.dtype_name(array.dtype)
     shape = list(array.shape)
     for offset, part in wire.chunks(wire.as_bytes(array)):

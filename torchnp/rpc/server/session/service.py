@@ -1,4 +1,4 @@
-"""Service of a server: operators, the owner's datasets, and the clients' rights to them."""
+"""The service of a server: operators, the owner's datasets, and the clients' rights to them."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from torchnp.rpc.wire import Agreement, agreement
 
 
 class Service:
-    """Operator table, datasets, clients and limits of a server.
+    """The operators, datasets, clients and limits of a server.
 
     Parameters
     ----------
     table : mapping, optional
         Kernels by full overload name; torchnp's table by default.
     datasets : mapping of str to array, optional
-        Arrays that clients can compute with but not read or write.
+        Arrays with which clients can compute, but which they can neither read nor write.
     token : str, optional
-        Shared token of clients that have none of their own; the ledger calls them ``client``.
+        The shared token of clients that have no token of their own; the ledger calls them ``client``.
     limits : Limits
         Limits of one session.
     bucket : float
-        Replies to frames that met private data come at multiples of this many seconds; 0 for at once.
+        Replies to frames that used private data are sent at multiples of this many seconds; with 0, at once.
     ledger : str or Path, optional
         Ledger of the datasets' privacy budgets; without it, only public values are published.
     tokens : sequence of Token
-        Clients with a token and rights of their own.
+        Clients that have a token and rights of their own.
     allow : sequence of str, optional
-        Operators or patterns that clients may use; all by default.
+        Operators or patterns that clients may use; all operators by default.
     """
 
     def __init__(
@@ -75,26 +75,28 @@ class Service:
         _check_rows(self.datasets)
         self.ledger = None if ledger is None else Ledger(ledger)
         if self.ledger is not None:
-            self.ledger.close()  # this only checked the file; each process opens its own connection
+            self.ledger.close()  # it was opened only to check the file; each process opens its own connection
         self._allow, self.tokens = allow, Tokens(())
-        self.open = token is None and not tokens  # whether anybody is admitted
+        self.open = token is None and not tokens  # whether any client is admitted
         self.know([*([] if token is None else [everybodys(token)]), *tokens])
 
     def tell_ledger(self) -> None:
-        """Record the names of the datasets in the ledger; LedgerError if it cannot be written."""
+        """Record the names of the datasets in the ledger; raise LedgerError if it cannot be written."""
         if self.ledger is not None:
             self.ledger.learn(map(dataset_of, self.datasets))
             self.ledger.close()
 
     def know(self, tokens: Sequence[Token]) -> set[str]:
-        """Replace the tokens, so only their holders are admitted; returns the names of clients whose access ended.
+        """Replace the tokens, so that only their holders are admitted.
 
-        A server that never had tokens admits anybody. One that has had some, and has none now, admits nobody.
+        Return the names of the clients whose access ended.
+
+        A server that never had tokens admits any client. A server that had tokens, and has none now, admits none.
 
         Raises
         ------
         TypeError, ValueError
-            A token is invalid, or names something that does not exist; nothing was changed.
+            A token is invalid, or names something that does not exist. Nothing was changed.
         """
         known = Tokens(tokens)
         is_open = self.open and not tokens
@@ -106,14 +108,14 @@ class Service:
 
     @functools.cache  # noqa: B019  (a service lives as long as its process)
     def row(self, index: int) -> Served:
-        """Get the overload at an index of `Agreement.names`; ProtocolError if there is none."""
+        """Return the overload at an index of `Agreement.names`; raise ProtocolError if there is none."""
         if index >= len(self.agreement.names):
             raise ProtocolError(f"operator {index} is not in the agreed table of {len(self.agreement.names)}")
         name = self.agreement.names[index]
         return Served(name, self.agreement.table[name], self.agreement.schemas[name], self._room)
 
     def summary(self) -> str:
-        """Summarize operators, datasets and clients, one per line."""
+        """Return a summary of operators, datasets and clients, one per line."""
         lines = [f"operators: {len(self.agreement.names)}"]
         lines += [
             f"dataset {name}: {dtypes.dtype_name(a.dtype)} {tuple(a.shape)}, {a.nbytes:,} bytes"
@@ -142,13 +144,16 @@ class Service:
         )
 
     def admits(self, token: str, names: Collection[str] = ()) -> Rights | None:
-        """Rights of the client with this token and these certificate names; None if no client matches."""
+        """Return the rights of the client with this token and these certificate names; None if no client matches."""
         name = ANYBODY if self.open else self.tokens.holder(token, names)
         return None if name is None else self.clients[name]
 
 
 def _check_rows(datasets: Mapping[str, np.ndarray]) -> None:
-    """Raise ValueError unless ``digits.x`` and ``digits.y`` have equally many rows: row i of both is one person's."""
+    """Raise ValueError unless ``digits.x`` and ``digits.y`` have equally many rows.
+
+    Row i of both belongs to the same person.
+    """
     rows: dict[str, int] = {}
     for name, array in datasets.items():
         n = array.shape[0] if array.ndim else 0
@@ -165,11 +170,11 @@ def _readonly(name: Any, value: Any) -> np.ndarray:
             f"the dataset {name!r} of dtype {array.dtype}: names are strings, and arrays have a dtype of torch's"
         )
     if root_of(array)[1] != array.nbytes or not (array.flags.c_contiguous or array.flags.f_contiguous):
-        array = array.copy()  # as_strided could reach memory around the array
+        array = array.copy()  # otherwise as_strided could access memory around the array
     if not array.size:
         array = array.view()
         array.flags.writeable = False
         return array
-    # The owner's own array stays writable, but nothing reachable from this one can write it.
+    # The owner's own array stays writable, but it cannot be written through this one.
     memory = np.frombuffer(array.ravel(order="K").view(np.uint8).data.toreadonly(), np.uint8)
     return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)

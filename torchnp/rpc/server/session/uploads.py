@@ -1,4 +1,4 @@
-"""Tensors that a client uploads in chunks, into memory that is checked against the session's limits."""
+"""Tensors that a client uploads in chunks, into memory that counts for the session's limits."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from torchnp.rpc.server.session.object_store import ObjectStore
 
 
 class Uploads:
-    """The upload in progress of a session; there is at most one."""
+    """The current upload of a session; there is at most one."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.store = store
         self._first: wire.Data | None = None
-        self._target: np.ndarray | None = None  # None if there is no room: chunks are read and dropped
+        self._target: np.ndarray | None = None  # None if there is no room; chunks are then read and dropped
         self._problem: Exception | None = None
         self._size = self._done = 0
 
     @property
     def open(self) -> bool:
-        """Whether chunks of a tensor are still to come."""
+        """Whether more chunks of a tensor must follow."""
         return self._first is not None
 
     def clear(self) -> None:
-        """Drop the upload in progress."""
+        """Drop the current upload."""
         self._first = self._target = self._problem = None
 
     def take(self, chunk: wire.Data) -> bool:
-        """Take a chunk; returns whether it was the last, after which the tensor is in the store.
+        """Take a chunk; return whether it was the last one. After that, the tensor is stored.
 
         Raises
         ------
         ProtocolError
-            The chunk is malformed, or does not follow the chunks before.
+            The chunk is malformed, or does not continue the chunks before it.
         QuotaError, MemoryError
-            It was the last chunk of a tensor that there is no room for.
+            It was the last chunk of a tensor for which there is no room.
         """
         if self._first is None:
             self._begin(chunk)
@@ -74,7 +74,8 @@ class Uploads:
         size = wire.nbytes_of(dtype, chunk.shape)
         self.store.claim(chunk.id, 1)
         try:
-            if wire.nbytes_of(dtype, [n for n in chunk.shape if n]) > sys.maxsize:  # NumPy's limit, of empty arrays too
+            # NumPy's limit, which holds for empty arrays too.
+            if wire.nbytes_of(dtype, [n for n in chunk.shape if n]) > sys.maxsize:
                 raise QuotaError(f"a tensor of shape {chunk.shape} is larger than an array can be")
             self._target = self.store.zeros(size)
         except (QuotaError, MemoryError) as error:

@@ -1,4 +1,4 @@
-"""Transports of a server: listening, TLS, gRPC, and limits on unauthenticated clients.
+"""The transports of a server: listening, TLS, gRPC, and limits on unauthenticated clients.
 
-Imports `torchnp.rpc.wire` and the other rooms of `torchnp.rpc.server`. No torch.
+Imports `torchnp.rpc.wire` and the other subpackages of `torchnp.rpc.server`. No torch.
 """

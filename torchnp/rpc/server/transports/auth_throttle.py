@@ -1,4 +1,4 @@
-"""Limits on unauthenticated clients: the number of their connections, and per-host backoff after wrong tokens."""
+"""Limits on unauthenticated clients: a number of connections, and a backoff for each host that sent wrong tokens."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import ipaddress
 import time
 from collections import Counter
 
-MAX_STRANGERS = 128  # unauthenticated connections and gRPC calls; beyond this, the oldest is cancelled
-MAX_OF_HOST = 64  # the same, from one host
-FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a wrong token is refused, for a host that has sent others
+# Number of unauthenticated connections and gRPC calls; if there are more, the oldest one is cancelled.
+MAX_STRANGERS = 128
+MAX_OF_HOST = 64  # the same for a single host
+FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a wrong token is refused, if the host has sent wrong tokens before
 FORGIVEN_SECONDS = 60.0
-MAX_DELAYED = 64  # refusals that wait at a time; further ones are sent at once
+MAX_DELAYED = 64  # number of refusals that wait at a time; further refusals are sent at once
 MAX_DELAYED_OF_HOST = 16
-MAX_HOSTS = 4096  # hosts whose wrong tokens are counted
+MAX_HOSTS = 4096  # number of hosts whose wrong tokens are counted
 
 
 def host_of(address: str) -> str:
-    """Key that connections from an address are counted under: the IPv4 address, or the IPv6 /64 network."""
+    """Return the key under which connections from an address are counted: the IPv4 address, or the IPv6 /64 network."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:  # the client has already left
+    except ValueError:  # the client has already disconnected
         return address
     if ip.version == 4:
         return str(ip)
@@ -30,7 +31,7 @@ def host_of(address: str) -> str:
 
 
 class Strangers:
-    """Tasks of unauthenticated connections."""
+    """The tasks of unauthenticated connections."""
 
     def __init__(self) -> None:
         self._hosts: dict[asyncio.Future, str] = {}  # oldest first
@@ -39,7 +40,7 @@ class Strangers:
         return len(self._hosts)
 
     def add(self, task: asyncio.Future, host: str) -> None:
-        """Add a task. If there are too many, cancel the oldest of this host, or of the host that has most."""
+        """Add a task. If there are too many tasks, cancel the oldest one of this host, or of the host that has most."""
         self._hosts[task] = host
         task.add_done_callback(self.forget)
         counts = Counter(self._hosts.values())
@@ -52,7 +53,7 @@ class Strangers:
         oldest.cancel()
 
     def spoke(self, task: asyncio.Future) -> None:
-        """Note that bytes came: a task moves to the back, so silent ones are cancelled first."""
+        """Record that bytes arrived: the task moves to the end, so silent tasks are cancelled first."""
         if task in self._hosts:
             self._hosts[task] = self._hosts.pop(task)
 
@@ -62,14 +63,15 @@ class Strangers:
 
 
 class Refusals:
-    """Per-host backoff after wrong tokens; a right token never waits."""
+    """Backoff per host after wrong tokens; a right token never waits."""
 
     def __init__(self) -> None:
-        self._wrong: dict[str, tuple[int, float]] = {}  # count and time of the last one; latest host last
+        # Number of wrong tokens and time of the last one; the latest host is last.
+        self._wrong: dict[str, tuple[int, float]] = {}
         self._delayed: Counter[str] = Counter()
 
     async def wait(self, host: str) -> None:
-        """Wait until the refusal of a wrong token may be sent to a host."""
+        """Wait until a wrong token from a host may be refused."""
         now = time.monotonic()
         before, last = self._wrong.pop(host, (0, now))
         if now - last > FORGIVEN_SECONDS:
@@ -84,4 +86,4 @@ class Refusals:
             await asyncio.sleep(min(FIRST_DELAY * 2 ** min(before - 1, 10), LAST_DELAY))
         finally:
             self._delayed[host] -= 1
-            self._delayed += Counter()  # drops hosts with a count of 0
+            self._delayed += Counter()  # removes hosts with a count of 0

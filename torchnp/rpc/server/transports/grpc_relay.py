@@ -1,7 +1,7 @@
-"""Relay that accepts connections and forwards their bytes to the gRPC server on an internal socket.
+"""A relay that accepts connections and forwards their bytes to the gRPC server on an internal socket.
 
-gRPC's core accepts connections without telling Python, and cannot limit their number, origin or silence. So this module
-accepts them, by the same rules as those over TCP.
+gRPC's core accepts connections without telling Python. It cannot limit how many there are, where they come from, or how
+long they may be silent. So this module accepts them, by the same rules as TCP connections.
 """
 
 from __future__ import annotations
@@ -18,38 +18,39 @@ from pathlib import Path
 
 from torchnp.rpc.wire.keepalive import keep_alive
 
-BUFFERED = 1 << 20  # bytes buffered for a side that does not read
-EARLY_BYTES = 1 << 16  # bytes allowed on an unauthenticated connection: handshakes and first frames
+BUFFERED = 1 << 20  # bytes that are buffered for a side that does not read
+EARLY_BYTES = 1 << 16  # bytes that an unauthenticated connection may send: handshakes and first frames
 
 
 class Relay:
-    """State of a relayed client connection.
+    """The state of a relayed client connection.
 
     Attributes
     ----------
     host : str
-        Key that the connection is counted under.
+        The key under which the connection is counted.
     peer : str
-        Its address and port.
+        The client's address and port.
     """
 
     def __init__(self, host: str, peer: str) -> None:
         self.host, self.peer = host, peer
-        self.spoke: Callable[[], object] = lambda: None  # called at the first bytes while unauthenticated
-        self._held = 0  # sessions and health watches on the connection
+        # Called when the first bytes arrive on an unauthenticated connection.
+        self.spoke: Callable[[], object] = lambda: None
+        self._held = 0  # number of sessions and health watches on the connection
         self._early = 0
         self._known, self._over = asyncio.Event(), asyncio.Event()
         self._unknown = asyncio.Event()
         self._unknown.set()
 
     def hold(self) -> None:
-        """Count a session or watch that keeps the connection alive."""
+        """Count a new session or watch, which keeps the connection alive."""
         self._held += 1
         self._known.set()
         self._unknown.clear()
 
     def let_go(self) -> None:
-        """Uncount a session or watch that has ended."""
+        """Remove a session or watch that has ended from the count."""
         self._held -= 1
         if not self._held:
             self._early = 0
@@ -57,7 +58,7 @@ class Relay:
             self._unknown.set()
 
     def came(self, nbytes: int) -> None:
-        """Count bytes from the client; ends an unauthenticated connection after `EARLY_BYTES`."""
+        """Count bytes from the client. An unauthenticated connection ends after `EARLY_BYTES`."""
         if not self._held:
             if not self._early:
                 self.spoke()
@@ -70,11 +71,11 @@ class Relay:
         self._over.set()
 
     async def known(self) -> bool:
-        """Wait until something holds the connection; False if it ends first."""
+        """Wait until a session or watch uses the connection; return False if the connection ends first."""
         return await self._either(self._known) and not self._over.is_set()
 
     async def unknown(self) -> bool:
-        """Wait until nothing holds the connection any more; False if it ends first."""
+        """Wait until no session or watch uses the connection; return False if the connection ends first."""
         return await self._either(self._unknown) and not self._over.is_set()
 
     async def _either(self, event: asyncio.Event) -> bool:
@@ -88,7 +89,7 @@ class Relay:
 
 
 class _Pipe(asyncio.Protocol):
-    """One side of a relay: forwards its input to the other side, with backpressure."""
+    """One side of a relay, which forwards its input to the other side, with backpressure."""
 
     transport: asyncio.Transport
 
@@ -123,7 +124,7 @@ class _Pipe(asyncio.Protocol):
 
 
 class Inner:
-    """Unix socket path for the gRPC server, in a private folder, and the relays to it.
+    """The path of the gRPC server's Unix socket, in a private folder, and the relays to it.
 
     Attributes
     ----------
@@ -138,7 +139,7 @@ class Inner:
         self._relays: dict[str, Relay] = {}
 
     def relay_of(self, peer: str) -> Relay | None:
-        """Get a connection's relay by the socket name of its near end."""
+        """Return a connection's relay, by the name of the socket at the relay's end."""
         return self._relays.get(Path(peer).name)
 
     def close(self) -> None:
@@ -177,7 +178,7 @@ class Inner:
         finally:
             del self._relays[number]
             for pipe in pipes:
-                pipe.transport.close()  # buffered bytes are still sent
+                pipe.transport.close()  # bytes that are buffered are still sent
                 loop.call_later(linger, pipe.transport.abort)
             for end in (connection, near)[len(pipes) :]:
                 end.close()

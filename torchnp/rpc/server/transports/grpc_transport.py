@@ -1,4 +1,4 @@
-"""gRPC transport of the server: one bidirectional-streaming method and the health service; no generated code."""
+"""The server's gRPC transport: one bidirectional streaming method and the health service, without generated code."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from torchnp.rpc.server.transports.auth_throttle import Strangers, host_of
 from torchnp.rpc.server.transports.grpc_relay import Inner, Relay
 from torchnp.rpc.server.transports.listen import Listener, ServerCertificates
 
-MAX_STREAMS = 16  # concurrent calls on one connection
+MAX_STREAMS = 16  # number of concurrent calls on one connection
 MAX_WATCHES, MAX_WATCHES_OF_HOST = 32, 8
 WATCH_SECONDS = 600.0  # a health watch ends after this time; clients may call again
-LINGER_SECONDS = 2.0  # time that a client has to receive the last message
+LINGER_SECONDS = 2.0  # seconds in which a client must receive the last message
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", wire.MAX_MESSAGE),
@@ -36,18 +36,18 @@ _SERVING, _NOT_SERVING, _UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
 
 
 class GrpcPort:
-    """Listening gRPC port.
+    """A gRPC port that listens.
 
     Parameters
     ----------
     host, port : str, int
-        Address to listen on; port 0 picks a free one.
+        The address to listen on; port 0 picks a free port.
     certificates : ServerCertificates, optional
-        Certificates for TLS; without them, nothing is encrypted.
+        Certificates for TLS. If None, connections are not encrypted.
     strangers : Strangers
-        Registry of unauthenticated connections.
+        The unauthenticated connections of the server.
     seconds : float
-        How long a connection may stay unauthenticated.
+        Time for which a connection may stay unauthenticated.
 
     Raises
     ------
@@ -79,7 +79,10 @@ class GrpcPort:
         self._stopping = asyncio.Event()
 
     async def start(self, talk: Callable[[ClientStream, Relay, str, set[str]], Awaitable[None]]) -> None:
-        """Start serving; calls ``talk`` with each client's stream, relay, metadata token and certificate names."""
+        """Start serving.
+
+        ``talk`` is called with each client's stream, relay, token in the metadata, and certificate names.
+        """
 
         async def session(_: object, context: grpc.aio.ServicerContext) -> None:
             said = dict(context.invocation_metadata() or ()).get("authorization", "")
@@ -127,11 +130,11 @@ class GrpcPort:
         relay.spoke = lambda: self._strangers.spoke(task)
         self._relays.add(task)
         task.add_done_callback(self._relays.discard)
-        task.add_done_callback(lambda _: connection.close())  # in case the task is cancelled before it begins
+        task.add_done_callback(lambda _: connection.close())  # closes it even if the task is cancelled before it begins
         self._strangers.add(task, host)
 
     async def _carry(self, connection: socket.socket, relay: Relay) -> None:
-        """Carry a connection's bytes; ends it after it was unauthenticated for too long."""
+        """Carry a connection's bytes; end the connection if it is unauthenticated for too long."""
         task = asyncio.current_task()
         assert task is not None
         with contextlib.suppress(OSError, TimeoutError):
@@ -173,11 +176,11 @@ class GrpcPort:
         finally:
             relay.let_go()
             self._watches[relay.host] -= 1
-            self._watches += Counter()  # drops hosts with a count of 0
+            self._watches += Counter()  # removes hosts with a count of 0
 
 
 class _Stream:
-    """`ClientStream` over a gRPC call."""
+    """The `ClientStream` of a gRPC call."""
 
     def __init__(self, context: grpc.aio.ServicerContext, relay: Relay) -> None:
         self._context, self._relay = context, relay
@@ -203,5 +206,5 @@ class _Stream:
                 try:
                     async with asyncio.timeout(LINGER_SECONDS):
                         await self.write([last])
-                except TimeoutError:  # the client does not read, so its connection is useless
+                except TimeoutError:  # the client does not read, so its connection is of no use
                     self._relay.end()

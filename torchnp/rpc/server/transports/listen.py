@@ -1,4 +1,7 @@
-"""Accept connections; each is checked for TLS by its first byte, so that both sides get a clear error on a mismatch."""
+"""Accept connections.
+
+The first byte tells whether a client uses TLS, so that both sides get a clear error on a mismatch.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,19 @@ from pathlib import Path
 from torchnp.rpc.exceptions import AuthenticationError, ProtocolError
 from torchnp.rpc.wire.framing import ByteStream
 
-_HANDSHAKE = b"\x16"  # first byte of TLS, and of no frame
+_HANDSHAKE = b"\x16"  # the first byte of TLS; no frame begins with it
 
 
 @dataclass(frozen=True)
 class ServerCertificates:
-    """Certificate files of a TLS server.
+    """The certificate files of a TLS server.
 
     Parameters
     ----------
     cert, key : str or Path
-        PEM files of the server's certificate with its intermediates, and of its key.
+        PEM files: the server's certificate with its intermediates, and its key.
     client_ca : str or Path, optional
-        PEM file of certificate authorities; only clients with a certificate from one of them are admitted.
+        PEM file of CAs. Only clients with a certificate from one of them are admitted.
 
     Raises
     ------
@@ -41,7 +44,7 @@ class ServerCertificates:
         self.context()
 
     def context(self) -> ssl.SSLContext:
-        """SSL context for connections over TCP."""
+        """Return the SSL context for connections over TCP."""
         cert, key, ca = self.cert, self.key, self.client_ca
         if cert is None or key is None:
             raise ValueError(
@@ -52,11 +55,12 @@ class ServerCertificates:
         _loaded(lambda: context.load_cert_chain(cert, key), f"the certificate {cert} and the key {key}")
         if ca is not None:
             _loaded(lambda: context.load_verify_locations(ca), f"the authorities of clients {ca}")
-            context.verify_mode = ssl.CERT_OPTIONAL  # a client without one is refused with a frame
+            # A client without a certificate is refused with a frame, which says why.
+            context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
     def contents(self) -> tuple[bytes, bytes, bytes | None]:
-        """Contents of the files: certificate, key, client authorities."""
+        """Return the contents of the files: certificate, key, and the CAs of clients."""
         assert self.cert is not None and self.key is not None
         ca = None if self.client_ca is None else Path(self.client_ca).read_bytes()
         return Path(self.cert).read_bytes(), Path(self.key).read_bytes(), ca
@@ -71,12 +75,12 @@ def _loaded(load: Callable[[], None], what: str) -> None:
 
 
 class Listener:
-    """Listening TCP port.
+    """A TCP port that listens.
 
     Parameters
     ----------
     host, port : str, int
-        Address to listen on; port 0 picks a free one.
+        The address to listen on; port 0 picks a free port.
 
     Raises
     ------
@@ -92,14 +96,14 @@ class Listener:
         self.port: int = self._socket.getsockname()[1]
 
     async def start(self, arrived: Callable[[socket.socket, tuple], None]) -> None:
-        """Start calling a function with each accepted connection and its remote address."""
+        """Start to accept connections; call ``arrived`` with each connection and its remote address."""
         self._accepting = asyncio.ensure_future(self._accept(arrived))
 
     async def _accept(self, arrived: Callable[[socket.socket, tuple], None]) -> None:
         while True:
             try:
                 arrived(*await asyncio.get_running_loop().sock_accept(self._socket))
-            except OSError:  # the client has already left, or this process is out of file descriptors
+            except OSError:  # the client has already disconnected, or this process is out of file descriptors
                 await asyncio.sleep(0.02)
 
     def close(self) -> None:
@@ -108,11 +112,11 @@ class Listener:
         self._socket.close()
 
     async def closed(self) -> None:
-        """Do nothing: `close` closes at once; `GrpcPort` has the same interface and waits here."""
+        """Do nothing, because `close` already closes the port. `GrpcPort` has the same method, which waits."""
 
 
 async def opened(connection: socket.socket, tls: ssl.SSLContext | None, seconds: float, linger: float) -> ByteStream:
-    """Open the message stream of a connection, after the TLS handshake if TLS is used.
+    """Return the message stream of a connection, after the TLS handshake if TLS is used.
 
     Raises
     ------
@@ -121,7 +125,7 @@ async def opened(connection: socket.socket, tls: ssl.SSLContext | None, seconds:
     AuthenticationError
         The TLS handshake failed, for example because of a wrong client certificate.
     OSError, TimeoutError
-        The client has left, or sends nothing.
+        The client has disconnected, or sends nothing.
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(seconds):
@@ -146,7 +150,7 @@ async def opened(connection: socket.socket, tls: ssl.SSLContext | None, seconds:
 
 
 def names_of(stream: ByteStream) -> frozenset[str] | None:
-    """Common and alternative names of the client's certificate; None if it presented none."""
+    """Return the common and alternative names in the client's certificate; None if it presented none."""
     shown = stream.transport.get_extra_info("peercert")
     if not shown:
         return None
@@ -155,7 +159,7 @@ def names_of(stream: ByteStream) -> frozenset[str] | None:
 
 
 async def _peek(connection: socket.socket) -> bytes:
-    """Wait for the first byte of a connection and return it without consuming it; empty at end of stream."""
+    """Wait for the first byte of a connection and return it without consuming it; b"" at the end of the stream."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     while True:
         with contextlib.suppress(BlockingIOError):

@@ -1,4 +1,4 @@
-"""The server: asyncio accepts clients over TCP, TLS or gRPC, and a process for each session computes; no torch."""
+"""The server: asyncio accepts clients over TCP, TLS or gRPC, and a process per session computes, without torch."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ class Server(Sessions):
     Parameters
     ----------
     service : Service
-        The service that sessions offer.
+        The service that the sessions offer.
     host, port : str, int
-        Address to listen on; port 0 picks a free one.
+        The address to listen on; port 0 picks a free port.
     max_clients : int
-        Concurrent sessions; further ones are refused with a reason.
+        Number of sessions at a time; further clients are refused with a reason.
     max_memory : int, optional
-        Bytes that all sessions may hold together.
+        Number of bytes that all sessions together may hold.
     tls : ServerCertificates, optional
-        The server's certificate, and the authorities of clients; without it, nothing is encrypted.
+        The server's certificate, and the CAs that sign client certificates; if None, connections are not encrypted.
     grpc : bool
-        Whether to speak gRPC in place of plain TCP or TLS.
+        Whether to speak gRPC instead of plain TCP or TLS.
 
     Raises
     ------
     TypeError, ValueError
-        The host is not loopback and there is no token, the port is invalid, gRPC is not installed, or a client is known
-        by a certificate but there are no client authorities.
+        The host is not loopback and there is no token, the port is invalid, gRPC is not installed, or a client is
+        identified by a certificate but no CA for client certificates is given.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Server(Sessions):
         self._thread: threading.Thread | None = None
 
     def invitation(self) -> str:
-        """One line that says where the server listens and how to connect."""
+        """Return a line that says where the server listens and how to connect."""
         host = socket.gethostname() if self.host in ("", "0.0.0.0", "::") else self.host
         scheme = ("grpcs" if self.tls else "grpc") if self.grpc else ("tls" if self.tls else "tcp")
         address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
@@ -107,7 +107,7 @@ class Server(Sessions):
     # ------------------------------------------------------------ running
 
     async def run(self, ready: Any = None, stop: asyncio.Event | None = None) -> None:
-        """Serve until ``stop`` is set; calls ``ready`` when the port is open."""
+        """Serve until ``stop`` is set; call ``ready`` when the port is open."""
         stop = stop or asyncio.Event()
         self.service.tell_ledger()
         self.fork()
@@ -126,13 +126,13 @@ class Server(Sessions):
             finally:
                 loop.remove_reader(nursery.control)
                 self._stopping = True
-                nursery.end()  # work in progress is lost anyway, and would slow down telling the clients
+                nursery.end()  # running operators are lost anyway, and would slow down telling the clients
                 listener.close()
                 lives = [held.life for held in self._living.values() if held.life is not None]
                 for task in (*self._clients, *lives):
                     task.cancel()
                 if tasks := [*self._clients, *lives]:
-                    await asyncio.wait(tasks, timeout=STOP_SECONDS)  # do not wait for clients that do not read
+                    await asyncio.wait(tasks, timeout=STOP_SECONDS)  # limited, because some clients may not read
                 await listener.closed()
                 note(logging.INFO, "stopped")
         finally:
@@ -167,12 +167,12 @@ class Server(Sessions):
             self._thread.join(10)
 
     def know(self, tokens: Sequence[Token]) -> None:
-        """Replace the tokens, so only their holders are admitted; sessions of all other clients end.
+        """Replace the tokens, so that only their holders are admitted. The sessions of all other clients end.
 
         Raises
         ------
         TypeError, ValueError
-            A token is invalid, or names something that does not exist; nothing was changed.
+            A token is invalid, or names something that does not exist. Nothing was changed.
         """
         _check_certificates(tokens, self.certificates)
         gone = self.service.know(tokens)
@@ -192,7 +192,7 @@ class Server(Sessions):
             await listener.start(self._arrived)
             return listener
         from torchnp.rpc.server.transports.grpc_transport import (
-            GrpcPort,  # imported late: it loads gRPC, whose threads no worker may have
+            GrpcPort,  # imported after the fork, because it loads gRPC, whose threads no worker may have
         )
 
         port = GrpcPort(self.host, self.port, self.certificates, self._strangers, HELLO_SECONDS)
@@ -263,7 +263,10 @@ class Server(Sessions):
         names: Collection[str] = (),
         known: Callable[[], object] = lambda: None,
     ) -> None:
-        """Authenticate a client, carry its session's frames, and close the stream with a last message, if any."""
+        """Authenticate a client and carry its session's frames.
+
+        Close the stream with a last message, if there is one.
+        """
         last, held = b"", None
         try:
             async with asyncio.timeout(HELLO_SECONDS):
@@ -293,7 +296,10 @@ class Server(Sessions):
             await stream.close(last)
 
     async def _greet(self, hello: Any, host: str, peer: str, names: Collection[str]) -> tuple[Rights | None, bytes]:
-        """Rights of a client, or None, and the reply; a reply to a wrong token is delayed by the host's backoff."""
+        """Return the rights of a client, or None, and the reply.
+
+        The reply to a wrong token waits for the host's backoff.
+        """
         rights, reply = greet(self.service, hello, peer, self.count, names)
         if rights is None and self.service.admits(hello.token, names) is None:
             await self._refusals.wait(host)
@@ -306,7 +312,7 @@ def _check_certificates(tokens: Iterable[Token], tls: ServerCertificates | None)
 
 
 def _message(frame: bytes, held: LiveSession | None) -> bytes:
-    """Encode the last frame of a connection as a message; before there is a session, frames are not numbered."""
+    """Return the last frame of a connection as a message. Before there is a session, frames have no number."""
     return frame if held is None else wire.numbered(0, frame)
 
 
@@ -332,36 +338,36 @@ def serve(
     check: bool = False,
     reread: Callable[[], Sequence[Token]] | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; prints ``listening on HOST:PORT`` and how to connect once the port is open.
+    """Serve until SIGINT or SIGTERM. When the port is open, print ``listening on HOST:PORT`` and how to connect.
 
     Parameters
     ----------
     host, port : str, int
-        Address to listen on; port 0 picks a free one.
+        The address to listen on; port 0 picks a free port.
     token : str, optional
-        Shared token of clients that have none of their own; every host but loopback needs some token.
+        The shared token of clients that have no token of their own. A host other than loopback needs some token.
     datasets, ledger : mapping of str to array, str or Path
-        Arrays that clients can compute with; the ledger of budgets, without which only public values are published.
+        Arrays with which clients can compute; the ledger of their budgets. Without it, only public values are published.
     limits, bucket : Limits, float
-        Limits of one session; replies about an owner's data come at multiples of ``bucket`` seconds.
+        Limits of one session. Replies about an owner's data are sent at multiples of ``bucket`` seconds.
     max_clients, max_memory : int, int or None
-        Concurrent sessions; bytes that all of them may hold together, and that limit each process's address space.
+        Number of sessions at a time; bytes that they may hold together, which also limit each process's address space.
     table : mapping, optional
-        Kernels by full overload name, in place of torchnp's table.
+        Kernels by full overload name, instead of torchnp's table.
     tokens, allow : sequence of Token, sequence of str
-        Clients with a token and rights of their own; operators, or patterns as ``aten::add*``, that clients may use.
+        Clients that have a token and rights of their own; operators, or patterns of them, that clients may use.
     metrics : (str, int), optional
-        Host and port for Prometheus metrics at ``/metrics``; port 0 picks a free one.
+        Host and port of Prometheus metrics at ``/metrics``; port 0 picks a free port.
     tls_cert, tls_key, tls_client_ca : str or Path, optional
-        PEM files of the server's certificate and key, for TLS, and of the authorities for required client certificates.
+        PEM files: the server's certificate and key for TLS, and CAs, one of which must sign each client's certificate.
     grpc, check, reread : bool, bool, callable or None
-        Speak gRPC; only validate the arguments and print what would be served; function called at each SIGHUP that
-        returns all tokens anew, after which sessions of other clients end.
+        ``grpc``: speak gRPC. ``check``: only validate the arguments and print what would be served. ``reread``: called
+        at each SIGHUP; it returns all tokens, and sessions of other clients then end.
 
     Raises
     ------
     TypeError, ValueError, OSError
-        An argument is invalid, such as a host that is not loopback without a token; or the port cannot be bound.
+        An argument is invalid, for example a host other than loopback without a token; or the port cannot be bound.
     """
     tls = None if tls_cert is tls_key is tls_client_ca is None else ServerCertificates(tls_cert, tls_key, tls_client_ca)
     service = Service(table, datasets, token, limits, bucket, ledger, tokens, allow)
@@ -375,7 +381,8 @@ def serve(
 def _reread(server: Server, reread: Callable[[], Sequence[Token]]) -> None:
     try:
         server.know(reread())
-    except (ValueError, TypeError, OSError) as error:  # the text is about the owner's configuration, so it is logged
+    except (ValueError, TypeError, OSError) as error:
+        # Logged with its text, because this is about the owner's configuration.
         note(logging.ERROR, "tokens stay as they were", error=error)
 
 
