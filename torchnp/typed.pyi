@@ -1414,7 +1414,7 @@ class _aten__fft_r2c:
     def out(self: _Tensor, dim: Sequence[_int], normalization: _int, onesided: _bool, *, out: _Array) -> _Array:
         """`_fft_r2c`, copied into ``out``.
 
-        For a two-sided spectrum the out must be complex64 or complex128, unless the last transformed dimension has at most
+        For a two-sided spectrum ``out`` must be complex64 or complex128, unless the last transformed dimension has at most
         2 elements.
 
         ``aten::_fft_r2c.out(Tensor self, int[] dim, int normalization, bool onesided, *, Tensor(a!) out) -> Tensor(a!)``"""
@@ -16835,7 +16835,7 @@ class _aten_margin_ranking_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten_masked_fill:
-    """The tensor with one number where the mask is true.
+    """The tensor with ``value`` where the mask is true.
 
     Like ``numpy.where``, with 2 known differences: ``torchnp explain masked_fill``."""
     @overload
@@ -16848,7 +16848,7 @@ class _aten_masked_fill:
     def __call__(_, /, self: _Tensor, mask: _Tensor, value: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def Scalar(self: _Tensor, mask: _Tensor, value: _Scalar) -> _Array:
-        """The tensor with one number where the mask is true.
+        """The tensor with ``value`` where the mask is true.
 
         ``aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor``"""
     @staticmethod
