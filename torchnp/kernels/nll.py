@@ -341,7 +341,6 @@ def _smoothed(
     smooth = neg(total_of(_weighted(scores, weight, axis), axis))
     ignored = target == ignore_index
     check_fits(ignored, smooth)
-    _check_reduction(reduction)
     smooth = np.where(ignored, smooth.dtype.type(0), smooth)
     if reduction != MEAN:
         total = reduce(smooth, reduction)

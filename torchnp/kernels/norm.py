@@ -329,10 +329,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     stats = dt.float32 if mixed(input, weight, bias) else input.dtype
     check(N >= 0, negative_size(N, (N, group)))
     require("GroupNormKernelImpl", input.dtype, dt.FLOATS)
-    require("GroupNormKernelImpl", input.dtype, dt.FLOATS)
-    nothing = not input.size
-    if since("2.14"):
-        nothing = N == 0
+    nothing = N == 0 if since("2.14") else not input.size
     check(input.size == N * C * HxW or (nothing and since("2.14")), expected_true("X.numel() == N * C * HxW"))
     check_kernel("GroupNormKernelImpl", input, weight, bias)
     if nothing:
