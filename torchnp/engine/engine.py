@@ -87,7 +87,8 @@ class Engine:
                 del found[name]
             elif "view" in plan.returns or plan.base in wire.UNSAFE_VIEWS:
                 del found[name]
-                found.setdefault(copy_form(plan).name(), name)
+                if (copies := copy_form(plan)) is not None:
+                    found.setdefault(copies.name(), name)
         return found
 
     @property
@@ -111,6 +112,13 @@ class Engine:
         The options are those of `send` and `module`.
         """
         raise TypeError(f"{type(self).__name__} does not say how a tensor gets there")
+
+    def constant(self, tensor: torch.Tensor) -> Any:
+        """Return the payload of a plain tensor that met a handle in an operator, or that stands for a known value.
+
+        Everybody may know these values: zeros, a mask, the numbers of a decomposition. By default as `upload` does.
+        """
+        return self.upload(tensor)
 
     def download(self, payload: Any, spec: TensorSpec, **options: Any) -> Any:
         """Return the values of a payload, as a tensor or what `torch.as_tensor` takes, of ``spec``'s size and dtype.
@@ -178,8 +186,13 @@ class Engine:
         """Return a handle on a copy of a dense tensor without gradient, with memory of its own."""
         self.check_dtype(tensor.dtype, "a tensor")
         tensor = tensor.resolve_conj().resolve_neg()
-        own = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-        return self.kind._wrap(spec_of(own), PayloadRef(self.upload(tensor, **options), self))
+        return self.kind._wrap(_own_spec(tensor), PayloadRef(self.upload(tensor, **options), self))
+
+    def known(self, tensor: torch.Tensor) -> Any:
+        """A handle on a plain tensor's values, by `constant`."""
+        self.check_dtype(tensor.dtype, "a constant")
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+        return self.kind._wrap(_own_spec(tensor), PayloadRef(self.constant(tensor), self))
 
     def _publish(self, handle: Any, **options: Any) -> torch.Tensor:
         refuse_recording("publish()")
@@ -218,7 +231,7 @@ class Engine:
 
     def _constant(self, tensor: torch.Tensor) -> Any:
         """Upload a plain tensor that met a handle, as an argument of one operator; return its reference."""
-        return self._upload(tensor.detach())._object
+        return self.known(tensor)._object
 
     def module(self, model: torch.nn.Module, **options: Any) -> Any:
         """Copy a module, with handles as parameters and buffers: the copy, and optimizers over it, run on the engine.
@@ -261,6 +274,11 @@ class Engine:
                 if not (name == "num_batches_tracked" and getattr(part, "momentum", 0) is None):
                     setattr(part, name, move(buffer))
         return moved
+
+
+def _own_spec(tensor: torch.Tensor) -> TensorSpec:
+    """The metadata of a tensor in memory of its own."""
+    return spec_of(torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta"))
 
 
 def kind_of(value: object) -> str:

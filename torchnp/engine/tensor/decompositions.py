@@ -16,6 +16,7 @@ import torch
 
 from torchnp.engine.tensor.overload_info import OverloadInfo, overload
 from torchnp.engine.tensor.storage import extent
+from torchnp.interop._private import schema_of
 from torchnp.rpc.exceptions import HandleError
 
 aten = torch.ops.aten
@@ -90,7 +91,7 @@ def _clone(engine: Any, x: Any, **_: Any) -> Any:
 @_rule("copy")
 def _copy(engine: Any, x: Any, source: Any, non_blocking: bool = False) -> Any:
     if not engine.is_handle(source):
-        source = engine.send(source, requires_grad=False)
+        source = engine.known(source)
     if source.dtype != x.dtype:
         source = aten._to_copy.default(source, dtype=x.dtype)
     return source if source.shape == x.shape else aten.expand_copy.default(source, x.shape)
@@ -206,15 +207,30 @@ def scatter(plan: OverloadInfo, i: int, base: Any, value: Any, args: tuple, kwar
 
 
 def _by_tensor(plan: OverloadInfo, engine: Any, *args: Any, **kwargs: Any) -> Any:
-    """``x + 2`` of an overload for numbers by that for tensors, which takes numbers too."""
-    return overload(plan.name.replace(".Scalar", ".Tensor"))(*args, **kwargs)
+    """``x + 2`` of an overload for numbers by that for tensors: torch takes numbers too there for some, tensors for all."""
+    func = overload(plan.name.replace(".Scalar", ".Tensor"))
+    x, number, *rest = args
+    if not isinstance(x, torch.Tensor) or isinstance(number, torch.Tensor):
+        return NotImplemented
+    if not _takes_numbers(func):
+        number = torch.tensor(number, dtype=torch.result_type(x._spec.fresh(), number))  # type: ignore[attr-defined]
+    return func(x, number, *rest, **kwargs)
+
+
+@functools.cache
+def _takes_numbers(func: Any) -> bool:
+    try:
+        func(torch.empty((), device="meta"), 1)
+    except RuntimeError:
+        return False
+    return True
 
 
 @_rule("fill.Scalar", "fill.Tensor")
 def _fill(engine: Any, x: Any, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return aten.copy.default(x, value)
-    return engine.send(torch.full(x.shape, value, dtype=x.dtype), requires_grad=False)
+    return engine.known(torch.full(x.shape, value, dtype=x.dtype))
 
 
 @_rule("sub.Tensor")
@@ -267,9 +283,36 @@ def _mean(engine: Any, x: Any, dim: Any = None, keepdim: bool = False, *, dtype:
     return aten.div.Tensor(total, math.prod(x.shape[d] for d in dims) if x.dim() else 1)
 
 
+@_rule("var.correction")
+def _var(engine: Any, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    return aten.var_mean.correction(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+@_rule("var_mean.correction")
+def _var_mean(engine: Any, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    if x.is_complex():
+        return NotImplemented
+    dims = list(range(x.dim())) if not dim else dim
+    mean = aten.mean.dim(x, dims, True)
+    n = math.prod(x.shape[d] for d in dims) if x.dim() else 1
+    apart = aten.sub.Tensor(x, mean)
+    total = aten.sum.dim_IntList(aten.mul.Tensor(apart, apart), dims, keepdim)
+    over = max(n - (1 if correction is None else correction), 0)
+    return aten.div.Tensor(total, over), mean if keepdim else _reshaped(mean, total.shape)
+
+
 @_rule("relu")
 def _relu(engine: Any, x: Any) -> Any:
     return NotImplemented if "aten::clamp_min" not in engine.index else aten.clamp_min.default(x, 0)
+
+
+@_rule("scatter.value")
+def _scatter_value(engine: Any, x: Any, dim: int, index: Any, value: Any) -> Any:
+    if "aten::scatter.src" in engine.index:
+        return aten.scatter.src(x, dim, index, torch.full(index.shape, value, dtype=x.dtype))
+    hits = aten.scatter_add.default(torch.zeros(x.shape), dim, index, torch.ones(index.shape))
+    filled = engine.known(torch.tensor(value, dtype=x.dtype))
+    return aten.where.self(aten.gt.Scalar(hits, 0), filled, x)
 
 
 @_rule("embedding")
@@ -296,6 +339,8 @@ def _each(plan: OverloadInfo, engine: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _prim(plan: OverloadInfo) -> Own | None:
     """A prim by the operator of the same meaning."""
+    if any(str(a.type) != "Tensor" for a in schema_of(plan.func).arguments):  # not elementwise
+        return None
     for name in (f"aten::{plan.base}.Tensor", f"aten::{plan.base}"):
         func = overload(name)
         if func is not None:
@@ -334,6 +379,16 @@ def _prim_view(plan: OverloadInfo, engine: Any, x: Any, *args: Any) -> Any:
 @_rule("prims::where")
 def _where(engine: Any, condition: Any, x: Any, other: Any) -> Any:
     return aten.where.self(condition, x, other)
+
+
+@_rule("prims::amax")
+def _prim_amax(engine: Any, x: Any, dims: Any, **_: Any) -> Any:
+    return aten.amax.default(x, list(dims))
+
+
+@_rule("prims::amin")
+def _prim_amin(engine: Any, x: Any, dims: Any, **_: Any) -> Any:
+    return aten.amin.default(x, list(dims))
 
 
 @_rule("prims::sum")

@@ -64,7 +64,7 @@ def derived(engine: Any, plan: OverloadInfo, outcome: InferredResults | None, ar
         if "view" in plan.returns or plan.base in wire.UNSAFE_VIEWS:
             return _by_copy_form(engine, plan, outcome, args, kwargs)
         if plan.base in decompositions.FACTORIES:
-            return engine.send(_on_the_client(plan, args, kwargs), requires_grad=False)
+            return engine.known(_on_the_client(plan, args, kwargs))
         return _as_inferred(engine, outcome, _decomposed(engine, plan, args, kwargs))
 
 
@@ -92,12 +92,12 @@ def _as_inferred(engine: Any, outcome: InferredResults, result: Any) -> Any:
 
     def changed(x: Any) -> Any:
         if isinstance(x, (list, tuple)):
-            return type(x)(map(changed, x))
+            return (list if isinstance(x, list) else tuple)(map(changed, x))
         spec = next(specs)
         if spec is None:
             return None
         if not isinstance(x, NoValues):
-            x = engine.send(x, requires_grad=False)
+            x = engine.known(x)
         if x.dtype != spec.dtype:
             x = aten._to_copy.default(x, dtype=spec.dtype)
         if tuple(x.shape) != tuple(spec.size):
@@ -155,7 +155,7 @@ def write(engine: Any, target: Any, value: Any) -> None:
         aten.copy_.default(target, value)
         return
     if not isinstance(value, NoValues):
-        value = engine.send(value, requires_grad=False)
+        value = engine.known(value)
     if value.dtype != target.dtype:
         value = aten._to_copy.default(value, dtype=target.dtype)
     if value.shape != target.shape:
@@ -168,8 +168,9 @@ def write(engine: Any, target: Any, value: Any) -> None:
 
 def _by_copy_form(engine: Any, plan: OverloadInfo, outcome: InferredResults, args: Args, kwargs: Kwargs) -> Any:
     """Copy instead of viewing; the copies follow their base."""
-    func = copy_form(plan)
-    base: Any = args[0]
+    func, base = copy_form(plan), args[0]
+    if func is None:
+        raise engine.missing_operator(plan, tuple(_decomposing.names[:-1]))
 
     def copies(base: Any) -> list[Any]:
         made = func(base, *args[1:], **kwargs)
@@ -191,15 +192,13 @@ def _by_copy_form(engine: Any, plan: OverloadInfo, outcome: InferredResults, arg
     return views if outcome.groups[0] >= 0 else views[0]
 
 
-def copy_form(plan: OverloadInfo) -> OpOverload:
-    """The overload that copies where this one views."""
+def copy_form(plan: OverloadInfo) -> OpOverload | None:
+    """The overload that copies where this one views, None if torch has none."""
     packet, _, name = plan.name.removeprefix("aten::").partition(".")
     spelled = {"_unsafe_view": "view", "unsafe_split": "split", "unsafe_split_with_sizes": "split_with_sizes"}
     packet = spelled.get(packet, packet)
     name = name or ("Tensor" if packet == "split" else "")
     found = overload(f"aten::{packet}_copy{name and '.'}{name}")
-    if found is None:
-        raise MissingOperator(f"{plan.name}: torch has no form of it that copies")
     return found
 
 

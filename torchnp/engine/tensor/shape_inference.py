@@ -274,7 +274,7 @@ def elsewhere(plan: OverloadInfo, handle: torch.Tensor, meta: torch.Tensor) -> t
     """Memory for a result at an empty ``out=``'s offset: in its base if that reaches beyond the offset, else new."""
     engine = handle._session  # type: ignore[attr-defined]
     if not engine.strided:
-        return engine.send(torch.zeros(meta.shape, dtype=meta.dtype).as_strided(meta.shape, meta.stride()), False)
+        return engine.known(torch.zeros(meta.shape, dtype=meta.dtype).as_strided(meta.shape, meta.stride()))
     offset, end, base = handle.storage_offset(), extent(meta), base_of(handle)
     memory = base if base is not None and base.dtype == handle.dtype and extent(base) > offset else None
     if memory is None:

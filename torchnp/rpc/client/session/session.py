@@ -157,7 +157,7 @@ class Session(Engine):
                 f"a plain tensor of {tensor.nbytes:,} bytes met a handle; up to {self.auto_send_bytes:,} are sent on their own. "
                 "Send it once with session.send(tensor), or raise session.auto_send_bytes"
             )
-        return super()._constant(tensor)
+        return self._upload(tensor.detach())._object
 
     def missing_operator(
         self, plan: OverloadInfo, needed_by: tuple[str, ...], inner: MissingOperator | None = None
