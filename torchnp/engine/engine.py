@@ -83,7 +83,7 @@ class Engine:
             return found
         for name in sorted(names):  # payloads have no strides; and what views here, if it is called, makes a copy
             plan = plan_of(overload(name))
-            if plan.base.startswith("as_strided"):
+            if plan.base.startswith("as_strided") or not plan.gives_tensors:
                 del found[name]
             elif "view" in plan.returns or plan.base in wire.UNSAFE_VIEWS:
                 del found[name]

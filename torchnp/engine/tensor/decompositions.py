@@ -26,7 +26,7 @@ Own = Callable[..., Any]
 FACTORIES = frozenset((
     "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like", "zero",
     "new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided", "uniform", "normal_functional",
-    "exponential", "geometric", "cauchy", "log_normal", "random",
+    "aten::bernoulli.p", "exponential", "geometric", "cauchy", "log_normal", "random",
 ))  # fmt: skip
 # Views by copying, which torch would make of views.
 _VIEWS = ("view", "_reshape_alias", "squeeze", "unsqueeze", "t", "transpose", "permute", "select", "slice", "diagonal",
@@ -44,10 +44,10 @@ def own(plan: OverloadInfo) -> Own | None:
         return functools.partial(found, plan) if found is _prim_view else found
     if plan.name.startswith("prims::"):
         return _prim(plan)
-    if plan.name.endswith(".Scalar") and overload(plan.name.replace(".Scalar", ".Tensor")) is not None:
-        return functools.partial(_by_tensor, plan)
     if plan.base.startswith("_foreach_"):
         return functools.partial(_each, plan)
+    if plan.name.endswith(".Scalar") and overload(plan.name.replace(".Scalar", ".Tensor")) is not None:
+        return functools.partial(_by_tensor, plan)
     return None
 
 
@@ -176,7 +176,7 @@ for _view_name, _copy_name in {
 
 @_rule("as_strided_copy")
 def _as_strided(engine: Any, x: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-    if x.storage_offset() or extent(x) != x.numel():
+    if x.storage_offset() or extent(x) != x.numel():  # a conjugate, or a part of a tensor that was sent as it was
         raise HandleError("as_strided of a view: there is no memory that both are in; take it of the view's clone()")
     return _taken(x, _positions(x, aten.as_strided.default, (size, stride, storage_offset), {}))
 
@@ -186,8 +186,19 @@ _OWN["flip"], _OWN["roll"] = _by_positions(aten.flip.default), _by_positions(ate
 
 def scatter(plan: OverloadInfo, i: int, base: Any, value: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """``base`` with ``value`` in the places of its ``i``-th view."""
+    if plan.base == "view_as_real":
+        return aten.view_as_complex_copy.default(value)
+    if plan.base == "view_as_complex":
+        return aten.view_as_real_copy.default(value)
+    if value.dtype != base.dtype:
+        raise HandleError(
+            f"{plan.name}: a write into this view, whose dtype is not its base's, cannot be made: write into its clone()",
+            "a view of another dtype is not written",
+        )
     places = _positions(base, plan.func, args, kwargs)
     places = (places[i] if isinstance(places, (list, tuple)) else places).flatten()
+    if not len(places):
+        return base
     source = torch.zeros(base.numel(), dtype=torch.int64)
     source[places] = torch.arange(len(places))
     written = torch.zeros(base.numel(), dtype=torch.bool)
@@ -324,9 +335,8 @@ def _embedding(engine: Any, weight: Any, indices: Any, *_: Any) -> Any:
 
 def _each(plan: OverloadInfo, engine: Any, *args: Any, **kwargs: Any) -> Any:
     """A ``_foreach_`` operator, item by item."""
-    single = overload(f"aten::{plan.name.removeprefix('aten::_foreach_').replace('.List', '.Tensor')}")
-    if single is None:
-        single = overload(f"aten::{plan.base.removeprefix('_foreach_')}")
+    name = plan.name.replace("_foreach_", "").replace(".List", ".Tensor").replace(".ScalarList", ".Scalar")
+    single = overload(name) or overload(name.partition(".")[0])
     if single is None or not isinstance(args[0], (list, tuple)):
         return NotImplemented
     at = lambda a, i: a[i] if isinstance(a, (list, tuple)) else a

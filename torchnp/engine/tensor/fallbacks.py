@@ -21,7 +21,7 @@ from torchnp.engine.tensor.overload_info import MissingOperator, OverloadInfo, a
 from torchnp.engine.tensor.payloads import PayloadRef, ViewRef
 from torchnp.engine.tensor.shape_inference import InferredResults
 from torchnp.engine.tensor.unsupported import NoValues
-from torchnp.interop._private import OpOverload, decomposition
+from torchnp.interop._private import OpOverload, decomposition, schema_of
 from torchnp.rpc import wire
 
 aten = torch.ops.aten
@@ -63,7 +63,7 @@ def derived(engine: Any, plan: OverloadInfo, outcome: InferredResults | None, ar
             return _decomposed(engine, plan, args, kwargs)
         if "view" in plan.returns or plan.base in wire.UNSAFE_VIEWS:
             return _by_copy_form(engine, plan, outcome, args, kwargs)
-        if plan.base in decompositions.FACTORIES:
+        if plan.base in decompositions.FACTORIES or plan.name in decompositions.FACTORIES:
             return engine.known(_on_the_client(plan, args, kwargs))
         return _as_inferred(engine, outcome, _decomposed(engine, plan, args, kwargs))
 
@@ -135,6 +135,7 @@ def _by_functional_form(engine: Any, plan: OverloadInfo, args: Args, kwargs: Kwa
         return _decomposed(engine, plan, args, kwargs)
     targets = list(written_of(plan, args, kwargs))
     outs = {k for k in plan.written if plan.is_out}
+    args = (*args, *_defaults(plan, func, len(args), kwargs))
     result = func(
         *(a for i, a in enumerate(args) if i not in outs), **{k: a for k, a in kwargs.items() if k not in outs}
     )
@@ -147,6 +148,15 @@ def _by_functional_form(engine: Any, plan: OverloadInfo, args: Args, kwargs: Kwa
     made = iter(results[:fresh])
     final = [next(made) if r in ("new", "view") else argument(r, args, kwargs) for r in plan.returns]
     return final[0] if plan.single else tuple(final) if final else None
+
+
+def _defaults(plan: OverloadInfo, func: OpOverload, given: int, kwargs: Kwargs) -> Iterator[Any]:
+    """The positional arguments left out, which ``func`` has without a default: ``p`` of ``bernoulli_``."""
+    needed = {a.name for a in schema_of(func).arguments if not a.has_default_value()}
+    for a in schema_of(plan.func).arguments[given:]:
+        if a.kwarg_only or a.name in kwargs or a.name not in needed:
+            return
+        yield a.default_value
 
 
 def write(engine: Any, target: Any, value: Any) -> None:
@@ -171,6 +181,10 @@ def _by_copy_form(engine: Any, plan: OverloadInfo, outcome: InferredResults, arg
     func, base = copy_form(plan), args[0]
     if func is None:
         raise engine.missing_operator(plan, tuple(_decomposing.names[:-1]))
+    if plan.base == "as_strided" and isinstance(base._object, ViewRef):  # its places are counted in all of the memory
+        offset = args[3] if len(args) > 3 and args[3] is not None else base.storage_offset()
+        memory = base._object.memory()
+        args, base = (*args[:3], offset), base if memory is None else memory
 
     def copies(base: Any) -> list[Any]:
         made = func(base, *args[1:], **kwargs)
@@ -190,6 +204,20 @@ def _by_copy_form(engine: Any, plan: OverloadInfo, outcome: InferredResults, arg
         again, back = functools.partial(replay, i), functools.partial(scatter, i)
         views.append(engine.kind._wrap(spec, ViewRef(copy._object.read(), base._again(), again, back)))
     return views if outcome.groups[0] >= 0 else views[0]
+
+
+def changed_view(x: Any, plan: OverloadInfo) -> Any:
+    """The view that ``_conj`` or ``_neg_view`` returns: the conjugate or the negative, which follows its base."""
+    change = aten._conj_physical.default if plan.base == "_conj" else aten.neg.default
+
+    def replay(base: Any) -> Any:
+        with _within(plan.name):
+            return change(base)._object.read()
+
+    def back(base: Any, payload: Any) -> Any:
+        return replay(x._session.kind._wrap(base._spec, PayloadRef(payload, x._session)))
+
+    return x._wrap(x._spec, ViewRef(replay(x), x._again(), replay, back, same_values=False))
 
 
 def copy_form(plan: OverloadInfo) -> OpOverload | None:

@@ -12,7 +12,7 @@ from torchnp.core.errors import output_shape
 from torchnp.core.registry import FAILURES
 from torchnp.engine.tensor import shape_inference
 from torchnp.engine.tensor.execution import execute
-from torchnp.engine.tensor.fallbacks import derived
+from torchnp.engine.tensor.fallbacks import changed_view, derived
 from torchnp.engine.tensor.local_arguments import (
     asks_for_shape,
     check_length,
@@ -103,6 +103,8 @@ class BaseHandleTensor(NoValues, torch.Tensor):
     @staticmethod
     def _toggled(x: Any, plan: OverloadInfo) -> Any:
         """The view that ``_conj`` or ``_neg_view`` returns for a handle."""
+        if not x._session.strided:
+            return changed_view(x, plan)
         raise HandleError(
             f"{plan.base}: there are no lazy conjugates and negatives of what is {x._session.where}: use conj_physical() or neg()",
             "no lazy conjugates",
@@ -229,7 +231,7 @@ def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: 
     if plan.written:
         _check_written(plan, args, kwargs or {}, session)
     missing = plan.name not in session.index
-    if missing and session.strided:
+    if missing and (session.strided or not plan.gives_tensors):
         return derived(session, plan, None, given[0], given[1] or {})
     full_key = tuple(key)
     outcome = shape_inference.OUTCOMES.get(full_key) or _inferred(session, plan, full_key, args, kwargs or {})

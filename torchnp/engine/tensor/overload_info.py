@@ -60,6 +60,8 @@ class OverloadInfo:
         Places of written arguments: a position, or a name if keyword-only.
     generator : int, str or None
         Place of the generator.
+    gives_tensors : bool
+        Whether all results are tensors, or lists of tensors.
     random : bool
         Whether the server needs a key as seed.
     loose : frozenset
@@ -70,6 +72,7 @@ class OverloadInfo:
         "base",
         "func",
         "generator",
+        "gives_tensors",
         "is_out",
         "loose",
         "name",
@@ -112,6 +115,7 @@ class OverloadInfo:
         )
         self.returns = tuple(self._result(r, places) for r in schema.returns)
         self.single = len(self.returns) == 1
+        self.gives_tensors = all("Tensor" in str(r.type) for r in schema.returns)
         self.is_out = any(a.is_out for a in schema.arguments)
         self.only_writes = bool(written) and not any(r in ("view", "new") for r in self.returns)
         self.special = self._special(func)

@@ -53,16 +53,29 @@ class ViewRef(PayloadRef):
         Makes the view's payload anew of ``base``.
     scatter : callable
         From a payload of the view: a payload of ``base`` with these values in the view's places; raises if it cannot.
+    same_values : bool
+        Whether the view has values of its base, and no conjugates or negatives.
     """
 
-    __slots__ = ("_base", "_replay", "_scatter")
+    __slots__ = ("_base", "_replay", "_same_values", "_scatter")
 
     def __init__(
-        self, payload: Any, base: Any, replay: Callable[[Any], Any], scatter: Callable[[Any, Any], Any]
+        self,
+        payload: Any,
+        base: Any,
+        replay: Callable[[Any], Any],
+        scatter: Callable[[Any, Any], Any],
+        same_values: bool = True,
     ) -> None:
         super().__init__(payload, base._session)
-        self._base, self._replay, self._scatter = base, replay, scatter
+        self._base, self._replay, self._scatter, self._same_values = base, replay, scatter, same_values
         self.version = self.root.version
+
+    def memory(self) -> Any:
+        """A handle on the memory that this is a part of, or None if the values there are others."""
+        inner = self._base._object
+        found = inner.memory() if isinstance(inner, ViewRef) else self._base
+        return found if self._same_values else None
 
     @property
     def root(self) -> PayloadRef:
