@@ -51,7 +51,9 @@ def own(plan: OverloadInfo) -> Own | None:
     return None
 
 
-def _rule(*names: str) -> Callable[[Own], Own]:
+def rule(*names: str) -> Callable[[Own], Own]:
+    """Make a function the decomposition of overloads of aten, by name; or of prims, by full name."""
+
     def add(function: Own) -> Own:
         for name in names:
             _OWN[name] = function
@@ -63,32 +65,33 @@ def _rule(*names: str) -> Callable[[Own], Own]:
 # ---------------------------------------------------------------- the same values in another shape
 
 
-def _reshaped(x: Any, shape: Any) -> Any:
+def reshaped(x: Any, shape: Any) -> Any:
+    """The elements of a handle in another shape."""
     return aten.view_copy.default(x, list(shape))
 
 
-@_rule("_reshape_alias_copy", "reshape")
+@rule("_reshape_alias_copy", "reshape")
 def _view(engine: Any, x: Any, size: Any, *_: Any) -> Any:
-    return _reshaped(x, x._spec.fresh().reshape(size).shape)
+    return reshaped(x, x._spec.fresh().reshape(size).shape)
 
 
-@_rule("unsqueeze_copy")
+@rule("unsqueeze_copy")
 def _unsqueeze(engine: Any, x: Any, dim: int) -> Any:
-    return _reshaped(x, x._spec.fresh().unsqueeze(dim).shape)
+    return reshaped(x, x._spec.fresh().unsqueeze(dim).shape)
 
 
-@_rule("squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims")
+@rule("squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims")
 def _squeeze(engine: Any, x: Any, *dim: Any) -> Any:
-    return _reshaped(x, x._spec.fresh().squeeze(*dim).shape)
+    return reshaped(x, x._spec.fresh().squeeze(*dim).shape)
 
 
-@_rule("alias_copy", "detach_copy", "clone", "lift_fresh_copy")
+@rule("alias_copy", "detach_copy", "clone", "lift_fresh_copy")
 def _clone(engine: Any, x: Any, **_: Any) -> Any:
     """Another reference to the payload, where payloads are never written."""
     return NotImplemented if engine.inplace else engine.kind._wrap(x._spec, engine.reference(x._object.read()))
 
 
-@_rule("copy")
+@rule("copy")
 def _copy(engine: Any, x: Any, source: Any, non_blocking: bool = False) -> Any:
     if not engine.is_handle(source):
         source = engine.known(source)
@@ -97,7 +100,7 @@ def _copy(engine: Any, x: Any, source: Any, non_blocking: bool = False) -> Any:
     return source if source.shape == x.shape else aten.expand_copy.default(source, x.shape)
 
 
-@_rule("_to_copy")
+@rule("_to_copy")
 def _to_copy(engine: Any, x: Any, *, dtype: Any = None, **_: Any) -> Any:
     return aten.clone.default(x) if dtype in (None, x.dtype) else NotImplemented
 
@@ -105,12 +108,12 @@ def _to_copy(engine: Any, x: Any, *, dtype: Any = None, **_: Any) -> Any:
 # ---------------------------------------------------------------- other places
 
 
-@_rule("t_copy")
+@rule("t_copy")
 def _t(engine: Any, x: Any) -> Any:
     return aten.permute_copy.default(x, list(range(x.dim()))[::-1])
 
 
-@_rule("transpose_copy.int")
+@rule("transpose_copy.int")
 def _transpose(engine: Any, x: Any, dim0: int, dim1: int) -> Any:
     dims = list(range(x.dim()))
     if dims:
@@ -118,25 +121,25 @@ def _transpose(engine: Any, x: Any, dim0: int, dim1: int) -> Any:
     return aten.permute_copy.default(x, dims)
 
 
-@_rule("select_copy.int")
+@rule("select_copy.int")
 def _select(engine: Any, x: Any, dim: int, index: int) -> Any:
     start = index % x.shape[dim]
-    return _reshaped(aten.slice_copy.Tensor(x, dim, start, start + 1), x._spec.fresh().select(dim, index).shape)
+    return reshaped(aten.slice_copy.Tensor(x, dim, start, start + 1), x._spec.fresh().select(dim, index).shape)
 
 
-@_rule("unbind_copy.int")
+@rule("unbind_copy.int")
 def _unbind(engine: Any, x: Any, dim: int = 0) -> list[Any]:
     return [aten.select_copy.int(x, dim, i) for i in range(x.shape[dim])]
 
 
-@_rule("split_copy.Tensor", "split_with_sizes_copy")
+@rule("split_copy.Tensor", "split_with_sizes_copy")
 def _split(engine: Any, x: Any, size: Any, dim: int = 0) -> list[Any]:
     sizes = [part.shape[dim] for part in x._spec.fresh().split(size, dim)]
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     return [aten.slice_copy.Tensor(x, dim, start, start + n) for start, n in zip(starts, sizes, strict=True)]
 
 
-@_rule("narrow_copy")
+@rule("narrow_copy")
 def _narrow(engine: Any, x: Any, dim: int, start: int, length: int) -> Any:
     start = start % x.shape[dim] if start < 0 else start
     return aten.slice_copy.Tensor(x, dim, start, start + length)
@@ -151,10 +154,10 @@ def _positions(x: Any, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 def _taken(x: Any, places: torch.Tensor) -> Any:
     """The elements of ``x`` at places counted in C order."""
-    flat = x if x.dim() == 1 else _reshaped(x, [x.numel()])
+    flat = x if x.dim() == 1 else reshaped(x, [x.numel()])
     if torch.equal(places.flatten(), torch.arange(x.numel())):
-        return _reshaped(flat, places.shape)
-    return _reshaped(aten.index_select.default(flat, 0, places.flatten()), places.shape)
+        return reshaped(flat, places.shape)
+    return reshaped(aten.index_select.default(flat, 0, places.flatten()), places.shape)
 
 
 def _by_positions(view: Any) -> Own:
@@ -174,7 +177,7 @@ for _view_name, _copy_name in {
     _OWN[_copy_name] = _by_positions(overload(f"aten::{_view_name}"))
 
 
-@_rule("as_strided_copy")
+@rule("as_strided_copy")
 def _as_strided(engine: Any, x: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     if x.storage_offset() or extent(x) != x.numel():  # a conjugate, or a part of a tensor that was sent as it was
         raise HandleError("as_strided of a view: there is no memory that both are in; take it of the view's clone()")
@@ -209,7 +212,7 @@ def scatter(plan: OverloadInfo, i: int, base: Any, value: Any, args: tuple, kwar
             "a view with shared elements is not written",
         )
     if len(places) == base.numel():
-        return _reshaped(_taken(value, source), base.shape)
+        return reshaped(_taken(value, source), base.shape)
     written, source = written.reshape(base.shape), source.reshape(base.shape)
     return aten.where.self(written, _taken(value, source), base)
 
@@ -237,41 +240,56 @@ def _takes_numbers(func: Any) -> bool:
     return True
 
 
-@_rule("fill.Scalar", "fill.Tensor")
+@rule("fill.Scalar", "fill.Tensor")
 def _fill(engine: Any, x: Any, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return aten.copy.default(x, value)
     return engine.known(torch.full(x.shape, value, dtype=x.dtype))
 
 
-@_rule("sub.Tensor")
+@rule("sub.Tensor")
 def _sub(engine: Any, x: Any, other: Any, *, alpha: Any = 1) -> Any:
     if alpha == 1 and isinstance(other, torch.Tensor):
         return aten.add.Tensor(x, aten.neg.default(other))
     return aten.add.Tensor(x, aten.mul.Tensor(other, -alpha) if isinstance(other, torch.Tensor) else -alpha * other)
 
 
-@_rule("rsub.Tensor", "rsub.Scalar")
+@rule("ne.Tensor")
+def _ne(engine: Any, x: Any, other: Any) -> Any:
+    return aten.logical_not.default(aten.eq.Tensor(x, other))
+
+
+def _swapped(name: str) -> Own:
+    """A comparison by the one with its operands exchanged, if the engine has that."""
+    func = overload(f"aten::{name}.Tensor")
+    return lambda engine, x, other: func(other, x) if f"aten::{name}.Tensor" in engine.index else NotImplemented
+
+
+for _name, _other in {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}.items():
+    _OWN[f"{_name}.Tensor"] = _swapped(_other)
+
+
+@rule("rsub.Tensor", "rsub.Scalar")
 def _rsub(engine: Any, x: Any, other: Any, alpha: Any = 1) -> Any:
     return aten.add.Tensor(aten.mul.Tensor(x, -alpha), other)
 
 
-@_rule("neg")
+@rule("neg")
 def _neg(engine: Any, x: Any) -> Any:
     return aten.mul.Tensor(x, -1) if x.is_floating_point() or x.is_complex() else NotImplemented
 
 
-@_rule("reciprocal")
+@rule("reciprocal")
 def _reciprocal(engine: Any, x: Any) -> Any:
     return aten.div.Tensor(aten.ones_like.default(x), x) if x.is_floating_point() else NotImplemented
 
 
-@_rule("rsqrt")
+@rule("rsqrt")
 def _rsqrt(engine: Any, x: Any) -> Any:
     return aten.reciprocal.default(aten.sqrt.default(x)) if x.is_floating_point() else NotImplemented
 
 
-@_rule("pow.Tensor_Scalar")
+@rule("pow.Tensor_Scalar")
 def _power(engine: Any, x: Any, exponent: Any) -> Any:
     if exponent == 2:
         return aten.mul.Tensor(x, x)
@@ -282,42 +300,42 @@ def _power(engine: Any, x: Any, exponent: Any) -> Any:
     return NotImplemented
 
 
-@_rule("sum")
+@rule("sum")
 def _sum(engine: Any, x: Any, *, dtype: Any = None) -> Any:
     return aten.sum.dim_IntList(x, list(range(x.dim())), False, dtype=dtype)
 
 
-@_rule("mean", "mean.dim")
+@rule("mean", "mean.dim")
 def _mean(engine: Any, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     dims = list(range(x.dim())) if not dim else [d % max(x.dim(), 1) for d in dim]
     total = aten.sum.dim_IntList(x, dims, keepdim, dtype=dtype)
     return aten.div.Tensor(total, math.prod(x.shape[d] for d in dims) if x.dim() else 1)
 
 
-@_rule("var.correction")
+@rule("var.correction")
 def _var(engine: Any, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     return aten.var_mean.correction(x, dim, correction=correction, keepdim=keepdim)[0]
 
 
-@_rule("var_mean.correction")
+@rule("var_mean.correction")
 def _var_mean(engine: Any, x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     if x.is_complex():
         return NotImplemented
-    dims = list(range(x.dim())) if not dim else dim
+    dims = dim or list(range(x.dim()))
     mean = aten.mean.dim(x, dims, True)
     n = math.prod(x.shape[d] for d in dims) if x.dim() else 1
     apart = aten.sub.Tensor(x, mean)
     total = aten.sum.dim_IntList(aten.mul.Tensor(apart, apart), dims, keepdim)
     over = max(n - (1 if correction is None else correction), 0)
-    return aten.div.Tensor(total, over), mean if keepdim else _reshaped(mean, total.shape)
+    return aten.div.Tensor(total, over), mean if keepdim else reshaped(mean, total.shape)
 
 
-@_rule("relu")
+@rule("relu")
 def _relu(engine: Any, x: Any) -> Any:
     return NotImplemented if "aten::clamp_min" not in engine.index else aten.clamp_min.default(x, 0)
 
 
-@_rule("scatter.value")
+@rule("scatter.value")
 def _scatter_value(engine: Any, x: Any, dim: int, index: Any, value: Any) -> Any:
     if "aten::scatter.src" in engine.index:
         return aten.scatter.src(x, dim, index, torch.full(index.shape, value, dtype=x.dtype))
@@ -326,11 +344,11 @@ def _scatter_value(engine: Any, x: Any, dim: int, index: Any, value: Any) -> Any
     return aten.where.self(aten.gt.Scalar(hits, 0), filled, x)
 
 
-@_rule("embedding")
+@rule("embedding")
 def _embedding(engine: Any, weight: Any, indices: Any, *_: Any) -> Any:
     flat = indices.reshape(-1)
     rows = aten.index_select.default(weight, 0, flat)
-    return _reshaped(rows, [*indices.shape, *weight.shape[1:]])
+    return reshaped(rows, [*indices.shape, *weight.shape[1:]])
 
 
 def _each(plan: OverloadInfo, engine: Any, *args: Any, **kwargs: Any) -> Any:
@@ -358,49 +376,49 @@ def _prim(plan: OverloadInfo) -> Own | None:
     return None
 
 
-@_rule("prims::convert_element_type")
+@rule("prims::convert_element_type")
 def _convert(engine: Any, x: Any, dtype: Any) -> Any:
     return aten._to_copy.default(x, dtype=dtype)
 
 
-@_rule("prims::broadcast_in_dim")
+@rule("prims::broadcast_in_dim")
 def _broadcast(engine: Any, x: Any, shape: Any, dims: Any) -> Any:
     sizes = [1] * len(shape)
     for d, n in zip(dims, x.shape, strict=True):
         sizes[d] = n
-    return aten.expand_copy.default(_reshaped(x, sizes), list(shape))
+    return aten.expand_copy.default(reshaped(x, sizes), list(shape))
 
 
-@_rule("prims::view_of", "prims::device_put")
+@rule("prims::view_of", "prims::device_put")
 def _same(engine: Any, x: Any, *_: Any) -> Any:
     return aten.clone.default(x)
 
 
-@_rule("prims::transpose")
+@rule("prims::transpose")
 def _permuted(engine: Any, x: Any, dims: Any) -> Any:
     return aten.permute_copy.default(x, list(dims))
 
 
-@_rule("prims::squeeze", "prims::split_dim", "prims::collapse_view", "prims::collapse", "prims::reshape")
+@rule("prims::squeeze", "prims::split_dim", "prims::collapse_view", "prims::collapse", "prims::reshape")
 def _prim_view(plan: OverloadInfo, engine: Any, x: Any, *args: Any) -> Any:
-    return _reshaped(x, plan.func(x._spec.fresh(), *args).shape)
+    return reshaped(x, plan.func(x._spec.fresh(), *args).shape)
 
 
-@_rule("prims::where")
+@rule("prims::where")
 def _where(engine: Any, condition: Any, x: Any, other: Any) -> Any:
     return aten.where.self(condition, x, other)
 
 
-@_rule("prims::amax")
+@rule("prims::amax")
 def _prim_amax(engine: Any, x: Any, dims: Any, **_: Any) -> Any:
     return aten.amax.default(x, list(dims))
 
 
-@_rule("prims::amin")
+@rule("prims::amin")
 def _prim_amin(engine: Any, x: Any, dims: Any, **_: Any) -> Any:
     return aten.amin.default(x, list(dims))
 
 
-@_rule("prims::sum")
+@rule("prims::sum")
 def _prim_sum(engine: Any, x: Any, dims: Any, *, output_dtype: Any = None) -> Any:
     return aten.sum.dim_IntList(x, list(dims), False, dtype=output_dtype)

@@ -17,6 +17,7 @@ import torch
 import torchnp
 from torchnp.derived.rules import derivation
 from torchnp.engine.tensor import decompositions
+from torchnp.engine.tensor import indexing_decompositions as indexing_decompositions  # adds its rules
 from torchnp.engine.tensor.overload_info import MissingOperator, OverloadInfo, argument, overload, written_of
 from torchnp.engine.tensor.payloads import PayloadRef, ViewRef
 from torchnp.engine.tensor.shape_inference import InferredResults
@@ -46,6 +47,16 @@ def _within(name: str) -> Iterator[None]:
         yield
     finally:
         _decomposing.names.pop()
+
+
+@contextmanager
+def _apart(name: str) -> Iterator[None]:
+    """Bring a payload up to date, which is no part of the operator that reads it."""
+    names, _decomposing.names = _decomposing.names, [name]
+    try:
+        yield
+    finally:
+        _decomposing.names = names
 
 
 def derived(engine: Any, plan: OverloadInfo, outcome: InferredResults | None, args: Args, kwargs: Kwargs) -> Any:
@@ -192,11 +203,11 @@ def _by_copy_form(engine: Any, plan: OverloadInfo, outcome: InferredResults, arg
 
     def scatter(i: int, base: Any, payload: Any) -> Any:
         value = engine.kind._wrap(outcome.specs[i], PayloadRef(payload, engine))
-        with _within(plan.name):
+        with _apart(plan.name):
             return decompositions.scatter(plan, i, base, value, args[1:], kwargs)._object.read()
 
     def replay(i: int, base: Any) -> Any:
-        with _within(plan.name):
+        with _apart(plan.name):
             return copies(base)[i]._object.read()
 
     views = []
@@ -211,7 +222,7 @@ def changed_view(x: Any, plan: OverloadInfo) -> Any:
     change = aten._conj_physical.default if plan.base == "_conj" else aten.neg.default
 
     def replay(base: Any) -> Any:
-        with _within(plan.name):
+        with _apart(plan.name):
             return change(base)._object.read()
 
     def back(base: Any, payload: Any) -> Any:
@@ -226,8 +237,7 @@ def copy_form(plan: OverloadInfo) -> OpOverload | None:
     spelled = {"_unsafe_view": "view", "unsafe_split": "split", "unsafe_split_with_sizes": "split_with_sizes"}
     packet = spelled.get(packet, packet)
     name = name or ("Tensor" if packet == "split" else "")
-    found = overload(f"aten::{packet}_copy{name and '.'}{name}")
-    return found
+    return overload(f"aten::{packet}_copy{name and '.'}{name}")
 
 
 def _on_the_client(plan: OverloadInfo, args: Args, kwargs: Kwargs) -> torch.Tensor:
