@@ -7,7 +7,10 @@ from concurrent.futures import ProcessPoolExecutor
 import torchnp
 from torchnp.engine import Engine
 
-OPS = ["add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "neg", "abs", "exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "floor", "sign", "sigmoid", "maximum", "minimum", "pow.Tensor_Tensor", "eq.Tensor", "ne.Tensor", "lt.Tensor", "le.Tensor", "gt.Tensor", "ge.Tensor", "logical_not", "logical_and", "logical_or", "bitwise_and.Tensor", "where.self", "sum.dim_IntList", "amax", "amin", "argmax", "cumsum", "mm", "bmm", "cat", "view_copy", "permute_copy", "slice_copy.Tensor", "expand_copy", "index_select", "gather", "scatter_add", "_to_copy"]
+OPS = """add.Tensor sub.Tensor mul.Tensor div.Tensor neg abs exp log sqrt sin cos tanh erf floor sign sigmoid maximum
+    minimum pow.Tensor_Tensor eq.Tensor ne.Tensor lt.Tensor le.Tensor gt.Tensor ge.Tensor logical_not logical_and
+    logical_or bitwise_and.Tensor where.self sum.dim_IntList amax amin argmax cumsum mm bmm cat view_copy permute_copy
+    slice_copy.Tensor expand_copy index_select gather scatter_add _to_copy"""
 ARRAYS = {}  # in the other process, by number
 
 
@@ -38,7 +41,7 @@ class Payload:
 
 
 class NumpyProcess(Engine):
-    name, ops = "a NumPy process", [f"aten::{name}" for name in OPS]
+    name, ops = "a NumPy process", [f"aten::{name}" for name in OPS.split()]
 
     def __init__(self):
         super().__init__()

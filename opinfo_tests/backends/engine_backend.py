@@ -166,7 +166,7 @@ def gradients(case: Case, call: tuple[list[Any], tuple, dict[str, Any]]) -> list
         return []
     weights = [torch.linspace(0.5, 1.5, x.numel(), dtype=x.dtype).reshape(x.shape) for x in outs]
     if isinstance(given[0], BaseHandleTensor):
-        weights = given[0]._session.send(weights)  # type: ignore[attr-defined]
+        weights = given[0]._session.send(weights)
     try:
         return list(torch.autograd.grad(outs, given, weights, allow_unused=True))
     except (RuntimeError, NotImplementedError):

@@ -101,3 +101,13 @@ def _index_put(engine: Any, x: Any, indices: Any, values: Any, accumulate: bool 
     return (
         found if order == sorted(order) else aten.permute_copy.default(found, [order.index(d) for d in range(x.dim())])
     )
+
+
+@rule("embedding_dense_backward")
+def _embedding_gradient(
+    engine: Any, grad: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Any:
+    if padding_idx >= 0 or scale_grad_by_freq:
+        return NotImplemented
+    zeros = engine.known(torch.zeros(num_weights, grad.shape[-1], dtype=grad.dtype))
+    return aten.index_put.default(zeros, [indices], grad, True)
