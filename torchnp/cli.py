@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,9 +120,44 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--epsilon", type=float, default=3.0, help="the budget of --private (default: %(default)s)")
     sub.add_argument("--delta", type=float, default=1e-5, help="at which it holds (default: %(default)s)")
     sub.add_argument("--steps", type=int, default=40, help="steps it is spread over (default: %(default)s)")
-    # The harness parses the options of this command, because it imports torch: see `conform`.
+    add_new(command("new", new, "Write a package to start from: an engine, or rows for a library's operators."))
+    # The harness, which imports torch, parses this command's options: see `conform`.
     command("conform", lambda args: None, "Judge a backend, ours or yours: is each operator what torch says it is?")
     return top
+
+
+def add_new(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp new``."""
+    sub.add_argument(
+        "kind",
+        choices=["engine", "kernels"],
+        help="engine: under torch tensors; kernels: a library's operators in NumPy",
+    )
+    sub.add_argument("name", help="the package's name: small letters, digits and underscores")
+    sub.add_argument("--library", metavar="NAMESPACE", help="of kernels: the library's namespace in torch.ops")
+    sub.add_argument("--module", help="of kernels: what to import to register its operators (default: the namespace)")
+    sub.add_argument("--directory", default=".", help="where to write the folder NAME (default: here)")
+
+
+def new(args: argparse.Namespace) -> int:
+    """Run ``torchnp new``."""
+    from torchnp.scaffold import write_package
+
+    if (args.library is None) != (args.kind == "engine"):
+        raise UsageError("torchnp new kernels NAME --library NAMESPACE, or torchnp new engine NAME")
+    directory = Path(args.directory)
+    try:
+        if args.kind == "engine":
+            written = write_package.new_engine(args.name, directory)
+        else:
+            _need("torch", "torch")
+            written = write_package.new_kernels(args.name, args.library, args.module or args.library, directory)
+    except FileExistsError as error:
+        raise UsageError(f"{error.filename} is there already") from error
+    except (ValueError, ImportError) as error:
+        raise UsageError(str(error)) from error
+    print(f"{written}: {', '.join(sorted(str(p.relative_to(written)) for p in written.rglob('*') if p.is_file()))}")
+    return 0
 
 
 # ---------------------------------------------------------------- ops, explain

@@ -131,6 +131,10 @@ class Backend:
         """
         return None
 
+    def tolerates(self, case: Case, want: Seen, mine: Seen) -> bool:
+        """Whether results with other values than torch's are within what the backend declares to be right."""
+        return False
+
     def seed(self, seed: int) -> None:
         """Seed the default generator."""
 

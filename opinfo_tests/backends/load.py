@@ -69,6 +69,10 @@ def found_backend(name: str) -> Backend:
             from .remote_backend import remote
 
             return remote(name.removeprefix("remote-"))
+        if name.startswith("engine:"):
+            from .engine_backend import engine
+
+            return engine(imported(name.removeprefix("engine:")))
         if name.startswith("array-api-"):
             from .array_api_backend import array_api
 
@@ -84,6 +88,7 @@ def found_backend(name: str) -> Backend:
         "compile-NAME (compile-inductor)",
         "array-api-NAME (array-api-strict)",
         "remote-TRANSPORT (remote-local, remote-tcp, remote-tls, remote-grpc, remote-grpcs)",
+        "engine:package.module:factory",
         *sorted(found),
         "package.module:object",
     ]

@@ -55,7 +55,7 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
     p.add_argument(
         "--backend", default="table",
         help="table (ours), numpy-mode (ours on tensors), torch-cpu or another torch-DEVICE, compile-inductor or another compile-NAME, "
-        "array-api-strict or another array-api-NAME, remote-local or another remote-TRANSPORT, "
+        "array-api-strict or another array-api-NAME, remote-local or another remote-TRANSPORT, engine:PACKAGE.MODULE:FACTORY of a torchnp.engine.Engine, "
           "an entry point of the group torchnp.backends, or package.module:object "
         "(%(default)s)",
     )  # fmt: skip

@@ -74,6 +74,8 @@ def run_case(case: Case, oracle: Backend, backend: Backend, want: Seen | None = 
         verdict = recheck_unspecified(case, oracle, want, mine, judge(case, want, mine, writes), writes)
         if verdict.outcome not in (*GOOD, REFUSED) and (other := backend.reference(case)) is not None:
             verdict = excused_by_reference(verdict, judge(case, other, mine, writes))
+        if verdict.outcome == "wrong-value" and backend.tolerates(case, want, mine):
+            verdict = Verdict("pass")
         verdict.refused = want.error[0] if want.error else ""
     return verdict, mine.seconds
 

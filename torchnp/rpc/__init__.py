@@ -15,11 +15,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchnp.engine.engine import Engine
+    from torchnp.engine.tensor.handles import BaseHandleTensor
     from torchnp.rpc.client.program.remote_program import RemoteProgram
     from torchnp.rpc.client.session.connect import connect
-    from torchnp.rpc.client.session.engine import Engine
     from torchnp.rpc.client.session.session import Session, Stats, local
-    from torchnp.rpc.client.tensor.handles import BaseHandleTensor
     from torchnp.rpc.client.tensor.release import Quote
     from torchnp.rpc.client.tensor.rpctensor import RPCTensor
     from torchnp.rpc.exceptions import (
@@ -81,8 +81,8 @@ _HOMES = {
     "Stats": "client.session.session",
     "connect": "client.session.connect",
     "local": "client.session.session",
-    "BaseHandleTensor": "client.tensor.handles",
-    "Engine": "client.session.engine",
+    "BaseHandleTensor": "engine.tensor.handles",
+    "Engine": "engine.engine",
     "RPCTensor": "client.tensor.rpctensor",
 }
 
@@ -91,8 +91,9 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'torchnp.rpc' has no attribute {name!r}")
     home = _HOMES.get(name, "exceptions")
+    module = f"torchnp.{home}" if home.startswith("engine.") else f"torchnp.rpc.{home}"
     try:
-        return getattr(importlib.import_module(f"torchnp.rpc.{home}"), name)
+        return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
         from torchnp.core.optional_deps import explained
 

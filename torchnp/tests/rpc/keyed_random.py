@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchnp.rpc.client.tensor.overload_info import plan_of
-from torchnp.rpc.client.tensor.random_keys import draw_key
+from torchnp.engine.tensor.overload_info import plan_of
+from torchnp.engine.tensor.random_keys import draw_key
 
 
 class Keyed(TorchDispatchMode):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 import torchnp  # noqa: F401  the rows of its libraries
 from torchnp import rpc
-from torchnp.rpc.client.tensor.overload_info import plan_of
+from torchnp.engine.tensor.overload_info import plan_of
 
 # Composite operators that the client answers, or refuses, as they are; the others it takes apart.
 TREATED = {

@@ -9,7 +9,7 @@ import torch
 import torch.distributions as D
 
 from torchnp import rpc
-from torchnp.rpc.client.tensor.handles import BaseHandleTensor
+from torchnp.engine.tensor.handles import BaseHandleTensor
 
 CASES = {
     "Bernoulli": lambda a: D.Bernoulli(a / 4),

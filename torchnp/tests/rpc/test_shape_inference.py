@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from torchnp import rpc
-from torchnp.rpc.client.tensor import shape_inference
+from torchnp.engine.tensor import shape_inference
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

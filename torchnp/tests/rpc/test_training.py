@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from torchnp import rpc
-from torchnp.rpc.client.tensor import shape_inference
+from torchnp.engine.tensor import shape_inference
 from torchnp.tests.interop import models
 from torchnp.tests.rpc import server_pool
 from torchnp.tests.rpc.keyed_random import Keyed

@@ -1,4 +1,1 @@
-"""Patches to torch for handles: fused operators, distributions, optimizers, GradScaler.
-
-Imports `torchnp.rpc.client.tensor`.
-"""
+"""Patches to torch for sessions: optimizers that keep their counters on the server."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from torchnp.rpc.client.tensor.handles import BaseHandleTensor
+from torchnp.engine.tensor.handles import BaseHandleTensor
 from torchnp.rpc.exceptions import HandleError
 
 _COUNTS = ("Adadelta", "RMSprop", "Rprop")  # their updates do not depend on the step count

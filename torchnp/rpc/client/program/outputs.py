@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torchnp.rpc.client.tensor.handles import BaseHandleTensor
-from torchnp.rpc.client.tensor.pytree import mapped
-from torchnp.rpc.client.tensor.shape_inference import TensorSpec
+from torchnp.engine.tensor.handles import BaseHandleTensor
+from torchnp.engine.tensor.pytree import mapped
+from torchnp.engine.tensor.shape_inference import TensorSpec
 
 _CONSTANTS = (int, float, complex, bool, str, bytes, type(None))
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import torch
 
 import torchnp
+from torchnp.core.code_location import location
+from torchnp.engine.tensor.random_keys import drawn_in_order
 from torchnp.rpc import wire
 from torchnp.rpc.client.program.outputs import Made, Output, detached, filled, template_of, unreturnable, version_of
 from torchnp.rpc.client.program.signature import Arguments, memory_of, mode
 from torchnp.rpc.client.program.tape import Tape, Watch, gradient_of
-from torchnp.rpc.client.tensor.random_keys import drawn_in_order
 from torchnp.rpc.client.tensor.rpctensor import RPCTensor
-from torchnp.rpc.client.transports.failures import location
 from torchnp.rpc.client.transports.requests import CompiledProgram
 from torchnp.rpc.wire.programs import Body, body_of, handles_of, hash_of, written
 

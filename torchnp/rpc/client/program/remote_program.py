@@ -11,12 +11,12 @@ import weakref
 from collections.abc import Callable, Hashable
 from typing import Any, NoReturn
 
+from torchnp.engine.tensor.random_keys import draw_key
 from torchnp.interop._private import is_observed
 from torchnp.rpc import wire
 from torchnp.rpc.client.program.outputs import detached
 from torchnp.rpc.client.program.recording import Recording, record
 from torchnp.rpc.client.program.signature import Arguments
-from torchnp.rpc.client.tensor.random_keys import draw_key
 from torchnp.rpc.exceptions import HandleError
 from torchnp.rpc.wire.programs import MAX_MADE
 

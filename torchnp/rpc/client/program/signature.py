@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from torchnp.engine.tensor.handles import BaseHandleTensor
 from torchnp.interop._private import base_of
-from torchnp.rpc.client.tensor.handles import BaseHandleTensor
 from torchnp.rpc.client.tensor.rpctensor import RPCTensor
 
 _VALUES = (int, bool, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)

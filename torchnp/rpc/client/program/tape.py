@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
+from torchnp.core.code_location import location
+from torchnp.engine.tensor.handles import BaseHandleTensor
 from torchnp.interop._private import TorchDispatchMode, accumulating, schema_of
 from torchnp.rpc import wire
 from torchnp.rpc.client.program.outputs import version_of
-from torchnp.rpc.client.tensor.handles import BaseHandleTensor
-from torchnp.rpc.client.transports.failures import location
 from torchnp.rpc.client.transports.requests import Where
 
 

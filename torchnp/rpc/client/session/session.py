@@ -8,28 +8,31 @@ import operator
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 import torch
 
+import torchnp
+from torchnp.core.libraries import OWN
+from torchnp.engine.engine import Engine, kind_of
+from torchnp.engine.tensor.call_sites import caller
+from torchnp.engine.tensor.overload_info import MissingOperator, OverloadInfo, missing_operator
+from torchnp.engine.tensor.pytree import mapped
+from torchnp.engine.tensor.shape_inference import spec_of
+from torchnp.engine.tensor.tracing import refuse_recording
 from torchnp.rpc import wire
 from torchnp.rpc.client.patches.optimizers import keep_counters
 from torchnp.rpc.client.program.recording import Recording
 from torchnp.rpc.client.program.remote_program import RemoteProgram
 from torchnp.rpc.client.session.channel import Channel
-from torchnp.rpc.client.session.engine import Engine, kind_of
-from torchnp.rpc.client.tensor.call_sites import caller
 from torchnp.rpc.client.tensor.conj_neg import toggled
 from torchnp.rpc.client.tensor.indexing_by_handle import get_item, length, set_item
-from torchnp.rpc.client.tensor.pytree import mapped
 from torchnp.rpc.client.tensor.release import Quote, terms_of
 from torchnp.rpc.client.tensor.remote_refs import RemoteObject, keep_interrupts
 from torchnp.rpc.client.tensor.rpctensor import RPCTensor
-from torchnp.rpc.client.tensor.shape_inference import spec_of
-from torchnp.rpc.client.tensor.tracing import refuse_recording
 from torchnp.rpc.client.transports.requests import Announced, check_seconds
 from torchnp.rpc.client.transports.transport import InProcess, Transport
 from torchnp.rpc.exceptions import HandleError, RPCError
@@ -101,7 +104,7 @@ class Session(Engine):
         Plain tensors up to this size are sent automatically when they meet a handle in an operator.
     """
 
-    kind = RPCTensor
+    kind, views, inplace = RPCTensor, True, True
     auto_send_bytes = 16 << 20
 
     def __init__(
@@ -118,7 +121,8 @@ class Session(Engine):
         keep_interrupts()
         self.number = next(_numbers) if number is None else number
         self.name = transport.name
-        self.index, self._names = agreed.index, agreed.names
+        self.index: Mapping[str, Any] = agreed.index
+        self._names = agreed.names
         self.calls = [0] * len(agreed.names)
         self.channel = Channel(transport, agreed, token, timeout)
         self.deadline = deadline
@@ -129,7 +133,7 @@ class Session(Engine):
 
     # ------------------------------------------------------------ to the server
 
-    def _upload(self, tensor: torch.Tensor) -> RPCTensor:
+    def _upload(self, tensor: torch.Tensor) -> RPCTensor:  # type: ignore[override]
         tensor = tensor.resolve_conj().resolve_neg()
         order, dense = _memory_order(tensor)
         if not dense.is_contiguous():
@@ -140,7 +144,8 @@ class Session(Engine):
             raw = dense.as_strided((n,), (1,)).view(torch.uint8).numpy().data
         dtype = str(tensor.dtype).removeprefix("torch.")
         remote = self.channel.upload(dtype, list(tensor.shape), order, raw, caller(), make=self._object)
-        return self._handle(tensor, remote)  # a part of a larger storage gets its own storage
+        own = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+        return RPCTensor._wrap(spec_of(own), remote)  # a part of a larger storage gets its own storage
 
     def _object(self, id_: int) -> RemoteObject:
         return RemoteObject(id_, self, wire.Handle(id_))
@@ -152,7 +157,28 @@ class Session(Engine):
                 f"a plain tensor of {tensor.nbytes:,} bytes met a handle; up to {self.auto_send_bytes:,} are sent on their own. "
                 "Send it once with session.send(tensor), or raise session.auto_send_bytes"
             )
-        return super()._constant(tensor)
+        return self._upload(tensor.detach())._object
+
+    def missing_operator(
+        self, plan: OverloadInfo, needed_by: tuple[str, ...], inner: MissingOperator | None = None
+    ) -> MissingOperator:
+        """The error for an operator that the server lacks; it says why if that is by design."""
+        if why := torchnp.table.reason(plan.name):
+            return MissingOperator(f"{plan.name}: torchnp does not provide it: it {why}")
+        if plan.func.namespace not in OWN:
+            error = MissingOperator(
+                f"{plan.name} is another library's operator, and a server runs those of {' and '.join(OWN)} alone: publish() "
+                "what it takes, call it here and send() what it gives, or write it with torch's own operators"
+            )
+            error.reason = "another library's operator"
+            return error
+        if plan.name in torchnp.table and not wire.can_travel(torchnp.table.schemas[plan.name]):
+            error = MissingOperator(
+                f"{plan.name} is not sent to a server: its arguments or its results are not all tensors or numbers"
+            )
+            error.reason = "arguments or results are not all tensors or numbers"
+            return error
+        return missing_operator(plan, "the server's table has no such row", self.index, needed_by, inner)
 
     def dataset(self, name: str) -> RPCTensor:
         """A read-only handle on an owner's dataset; its exact values, and those computed from it, are not published."""
@@ -252,7 +278,7 @@ class Session(Engine):
         """Ask what `RPCTensor.publish` with the same terms would cost; spends nothing."""
         return self.channel.quote(handle._object.id, terms_of(**terms))
 
-    def _publish(self, handle: RPCTensor, terms: wire.Terms | None = None) -> torch.Tensor:
+    def _fetch(self, handle: RPCTensor, terms: wire.Terms | None = None) -> torch.Tensor:
         refuse_recording("publish()")
         own = str(handle.dtype).removeprefix("torch.")
         dtypes = (own,) if terms is None or handle.dtype.is_floating_point else ("float64",)

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
+from torchnp.engine.tensor.handles import BaseHandleTensor
+from torchnp.engine.tensor.overload_info import OverloadInfo, plan_of
+from torchnp.engine.tensor.shape_inference import TensorSpec
+from torchnp.engine.tensor.tracing import leave_to_torch_compile, recorded
 from torchnp.interop._private import OpOverload, is_recorded, set_conj, set_neg
-from torchnp.rpc.client.tensor.handles import BaseHandleTensor
-from torchnp.rpc.client.tensor.overload_info import OverloadInfo, plan_of
 from torchnp.rpc.client.tensor.rpctensor import RPCTensor
-from torchnp.rpc.client.tensor.shape_inference import TensorSpec
-from torchnp.rpc.client.tensor.tracing import leave_to_torch_compile, recorded
 from torchnp.rpc.exceptions import HandleError
 
 aten = torch.ops.aten

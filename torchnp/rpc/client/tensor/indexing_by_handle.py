@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
+from torchnp.engine.tensor.overload_info import alternative, plan_of, written_of
+from torchnp.engine.tensor.shape_inference import DYNAMIC
+from torchnp.engine.tensor.tracing import leave_to_torch_compile, recorded
+from torchnp.engine.tensor.unsupported import NoValues, is_count
 from torchnp.interop._private import OpOverload, is_recorded, leave_to_python, version_of
-from torchnp.rpc.client.tensor.overload_info import alternative, plan_of, written_of
 from torchnp.rpc.client.tensor.rpctensor import RPCTensor
-from torchnp.rpc.client.tensor.shape_inference import DYNAMIC
-from torchnp.rpc.client.tensor.tracing import leave_to_torch_compile, recorded
-from torchnp.rpc.client.tensor.unsupported import NoValues, is_count
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 aten = torch.ops.aten

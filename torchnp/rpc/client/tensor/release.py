@@ -110,8 +110,8 @@ class Published:
         """
         handle: Any = self
         if reduce is None and clip is eps is sigma is None:
-            return self._session._publish(handle)
-        return self._session._publish(handle, terms_of(reduce, clip, eps, sigma))
+            return self._session._fetch(handle)
+        return self._session._fetch(handle, terms_of(reduce, clip, eps, sigma))
 
     def quote(self, **terms: Any) -> Quote:
         """Ask what `publish` with the same terms would cost; spends nothing."""

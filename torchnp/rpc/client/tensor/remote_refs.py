@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from torchnp.engine.tensor.interfaces import SessionProtocol
 from torchnp.rpc import wire
-from torchnp.rpc.client.tensor.interfaces import SessionProtocol
 
 
 class RemoteObject(msgspec.Struct, gc=False, eq=False):

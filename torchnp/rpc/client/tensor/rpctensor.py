@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchnp.rpc.client.tensor.call_sites import caller
-from torchnp.rpc.client.tensor.handles import BaseHandleTensor
+from torchnp.engine.tensor.call_sites import caller
+from torchnp.engine.tensor.handles import BaseHandleTensor
+from torchnp.engine.tensor.overload_info import OverloadInfo
+from torchnp.engine.tensor.shape_inference import InferredResults
 from torchnp.rpc.client.tensor.release import Published
 from torchnp.rpc.client.tensor.remote_refs import RemoteObject
 
-FRAMES = 4  # known frames inside torchnp: `caller`, `_emit`, and at least two of `torchnp.rpc.client.tensor.handles`
+FRAMES = 4  # known frames inside torchnp: `caller`, `_emit`, and at least two of `torchnp.engine.tensor.handles`
 
 
-class RPCTensor(Published, BaseHandleTensor):
+class RPCTensor(Published, BaseHandleTensor):  # type: ignore[misc]  # the options of publish have names
     """A handle on a server's tensor; `publish` fetches its values."""
 
     _object: RemoteObject
@@ -21,16 +23,15 @@ class RPCTensor(Published, BaseHandleTensor):
     def _emit(
         cls,
         session: Any,
-        name: str,
-        count: int,
+        plan: OverloadInfo,
         args: list,
         kwargs: dict[str, Any],
-        expected: list,
+        outcome: InferredResults,
         weight: int,
         key: int | None,
     ) -> list[Any]:
-        index = session.index[name]
+        index = session.index[plan.name]
         session.calls[index] += 1
         return session.channel.call(
-            index, count, args, kwargs, expected, caller(FRAMES), weight, key, make=session._object
+            index, outcome.count, args, kwargs, outcome.expected, caller(FRAMES), weight, key, make=session._object
         )

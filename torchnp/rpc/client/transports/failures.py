@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from torchnp.core.code_location import Where, location
 from torchnp.rpc import wire
-from torchnp.rpc.client.transports.requests import Where
 from torchnp.rpc.exceptions import INFRASTRUCTURE, KERNEL_ERRORS, ProtocolError, RemoteOpError, RPCError
 
 
@@ -33,14 +33,3 @@ def as_exception(err: wire.Err, where: Where, server: str, more: int = 0) -> Exc
 def last_word(err: wire.Err, server: str) -> RPCError:
     """The exception for an ERR frame that ends the session."""
     return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {server})")
-
-
-def location(where: Where) -> str:
-    """Format a place in the client's code for messages."""
-    if where is None:
-        return "an unknown place"
-    code, instruction = where
-    for i, (line, *_) in enumerate(code.co_positions()):
-        if i == instruction // 2:
-            return f"{code.co_filename}:{line or code.co_firstlineno}"
-    return f"{code.co_filename}:{code.co_firstlineno}"

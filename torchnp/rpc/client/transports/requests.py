@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import secrets
 import threading
-from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchnp.core.code_location import Where
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import DeadlineExceeded, ProtocolError
 
 ANSWERS: dict[type, type] = {wire.Sync: wire.Status, wire.Publish: wire.Result, wire.QuoteRequest: wire.Quoted}
-Where = tuple[CodeType, int] | None  # see torchnp.rpc.client.tensor.call_sites
 
 
 def check_seconds(**given: Any) -> None:

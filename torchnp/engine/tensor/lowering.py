@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchnp.engine.tensor.local_arguments import check_length, check_plain, lowered, number, wrapped_number
+from torchnp.engine.tensor.overload_info import OverloadInfo
+from torchnp.engine.tensor.shape_inference import spec_of
+from torchnp.engine.tensor.unsupported import NoValues
 from torchnp.rpc import wire
-from torchnp.rpc.client.tensor.local_arguments import check_length, check_plain, lowered, number, wrapped_number
-from torchnp.rpc.client.tensor.overload_info import OverloadInfo
-from torchnp.rpc.client.tensor.shape_inference import spec_of
-from torchnp.rpc.client.tensor.unsupported import NoValues
 from torchnp.rpc.exceptions import HandleError
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.tensor.interfaces import EngineProtocol, RemoteRef
+    from torchnp.engine.tensor.interfaces import EngineProtocol, RemoteRef
 
 _INTEGERS = {int}
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.distributions import Distribution
 
+from torchnp.engine.tensor.handles import BaseHandleTensor
 from torchnp.interop._private import lookup
-from torchnp.rpc.client.tensor.handles import BaseHandleTensor
 
 # A round of von Mises rejection accepts about two of three draws or more: after so many, less than one in 1e18 is left.
 _ROUNDS = 40

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from types import CodeType
 
 import torch
 
 import torchnp
-
-Where = tuple[CodeType, int] | None
+from torchnp.core.code_location import Where
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _OURS = os.path.dirname(torchnp.__file__) + os.sep

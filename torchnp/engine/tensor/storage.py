@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from torchnp.core.registry import FAILURES
-from torchnp.rpc.client.tensor import shape_inference
-from torchnp.rpc.client.tensor.overload_info import OverloadInfo, view_of
-from torchnp.rpc.client.tensor.unsupported import NoValues
+from torchnp.engine.tensor import shape_inference
+from torchnp.engine.tensor.overload_info import OverloadInfo, view_of
+from torchnp.engine.tensor.unsupported import NoValues
 from torchnp.rpc.exceptions import HandleError
 
 

@@ -10,34 +10,35 @@ import torch
 
 from torchnp.core.errors import output_shape
 from torchnp.core.registry import FAILURES
-from torchnp.interop._private import decomposed, forbid_pointer, is_recorded, make_handle, no_torch_function
-from torchnp.rpc.client.tensor import shape_inference
-from torchnp.rpc.client.tensor.local_arguments import (
+from torchnp.engine.tensor import shape_inference
+from torchnp.engine.tensor.execution import execute
+from torchnp.engine.tensor.fallbacks import changed_view, derived
+from torchnp.engine.tensor.local_arguments import (
     asks_for_shape,
     check_length,
     device_is_cpu,
     refuse_plain,
     wrapped_number,
 )
-from torchnp.rpc.client.tensor.lowering import constants, lower, lower_named, one_session
-from torchnp.rpc.client.tensor.overload_info import (
+from torchnp.engine.tensor.lowering import constants, lower, lower_named, one_session
+from torchnp.engine.tensor.overload_info import (
     OverloadInfo,
     alternative,
     argument,
     plan_of,
     without_generator,
-    without_kernel,
     written_of,
 )
-from torchnp.rpc.client.tensor.random_keys import draw_key
-from torchnp.rpc.client.tensor.shape_inference import DYNAMIC, InferredResults, TensorSpec, spec_of
-from torchnp.rpc.client.tensor.storage import change_metadata, extent, storage
-from torchnp.rpc.client.tensor.tracing import leave_to_torch_compile, recorded
-from torchnp.rpc.client.tensor.unsupported import NoValues
+from torchnp.engine.tensor.random_keys import draw_key
+from torchnp.engine.tensor.shape_inference import DYNAMIC, InferredResults, TensorSpec, spec_of
+from torchnp.engine.tensor.storage import change_metadata, extent, storage
+from torchnp.engine.tensor.tracing import leave_to_torch_compile, recorded
+from torchnp.engine.tensor.unsupported import NoValues
+from torchnp.interop._private import decomposed, forbid_pointer, is_recorded, make_handle, no_torch_function
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.tensor.interfaces import EngineProtocol, RemoteRef
+    from torchnp.engine.tensor.interfaces import EngineProtocol, RemoteRef
 
 
 class BaseHandleTensor(NoValues, torch.Tensor):
@@ -67,38 +68,43 @@ class BaseHandleTensor(NoValues, torch.Tensor):
     @classmethod
     def _emit(
         cls,
-        session: EngineProtocol,
-        name: str,
-        count: int,
+        engine: Any,
+        plan: OverloadInfo,
         args: list,
         kwargs: dict[str, Any],
-        expected: list,
+        outcome: InferredResults,
         weight: int,
         key: int | None,
     ) -> list[Any]:
         """Run an operator where the values are; return references to its results that are new tensors or views.
 
+        By default the engine's `run` does, on plain Python values. A subclass that overrides this gets the arguments as
+        they were lowered, which saves the conversion.
+
         Parameters
         ----------
-        session : EngineProtocol
-        name : str
-            Full name of the overload.
-        count : int
-            Number of results that are not written arguments; results in lists count singly.
+        engine : Engine
+        plan : OverloadInfo
+            The overload; ``plan.name`` is its full name.
         args, kwargs : list, dict
-            Numbers, strings, `wire.Complex`, `wire.Dtype`, lists as `wire.Items`, and handles by their ``wire`` value.
-        expected : list
-            Per result: None for C order, its strides, or `wire.HOLE` for no tensor; empty if all are in C order.
+            Numbers, strings, `wire.Complex`, `wire.Dtype`, lists as `wire.Items`, and handles by the ``wire`` value of
+            their reference.
+        outcome : InferredResults
+            ``specs`` has a `TensorSpec` per result that is not a written argument, None for no tensor; results in lists
+            are listed singly. ``count`` is the number of tensors. ``expected`` has the layout per result: None for C
+            order, its strides, or `wire.HOLE` for no tensor; it is empty if all are in C order.
         weight : int
             Bytes of the arguments beyond the usual.
         key : int, optional
             Seed of a random operator.
         """
-        raise TypeError(f"{cls.__name__} does not say where its operators run")
+        return execute(engine, plan, args, kwargs, outcome, key)
 
     @staticmethod
     def _toggled(x: Any, plan: OverloadInfo) -> Any:
         """The view that ``_conj`` or ``_neg_view`` returns for a handle."""
+        if not x._session.strided:
+            return changed_view(x, plan)
         raise HandleError(
             f"{plan.base}: there are no lazy conjugates and negatives of what is {x._session.where}: use conj_physical() or neg()",
             "no lazy conjugates",
@@ -136,6 +142,10 @@ class BaseHandleTensor(NoValues, torch.Tensor):
 
     def __format__(self, spec: str) -> str:
         return repr(self) if not spec else self._no_values(f"format(handle, {spec!r})")
+
+    def publish(self, **options: Any) -> torch.Tensor:
+        """Fetch the values as a plain tensor; the engine's `download` gets the options."""
+        return self._session._publish(self, **options)
 
     def _again(self) -> Any:
         """Another handle on the same object, unknown to autograd."""
@@ -220,17 +230,18 @@ def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: 
     assert session is not None
     if plan.written:
         _check_written(plan, args, kwargs or {}, session)
-    if plan.name not in session.index:
-        return without_kernel(plan, session.index, args, kwargs or {})
+    missing = plan.name not in session.index
+    if missing and (session.strided or not plan.gives_tensors):
+        return derived(session, plan, None, given[0], given[1] or {})
     full_key = tuple(key)
     outcome = shape_inference.OUTCOMES.get(full_key) or _inferred(session, plan, full_key, args, kwargs or {})
     if outcome is None or outcome.floats:
         return _send(cls, plan, *(_floated(plan, outcome, *given) if outcome else given))
+    if missing:
+        return derived(session, plan, outcome, given[0], given[1] or {})
     held = constants(session, plain) if plain else ()
-    if outcome.count > 1:
-        check_length(plan.name, outcome.count)
     random = draw_key(generator) if plan.random else None
-    objects = cls._emit(session, plan.name, outcome.count, sent, sent_kwargs, outcome.expected, weight, random)
+    objects = cls._emit(session, plan, sent, sent_kwargs, outcome, weight, random)
     del held  # constants must live until the operator that uses them has been emitted
     if outcome.one is not None:
         return cls._wrap(outcome.one, objects[0])
@@ -302,6 +313,7 @@ def _infer(plan: OverloadInfo, key: tuple, args: tuple, kwargs: dict[str, Any]) 
         if plan.written:  # resizing is an error below, not a warning
             warnings.filterwarnings("ignore", "An output with one or more elements was resized")
         outcome = shape_inference.infer(plan, stand_ins)
+        check_length(plan.name, outcome.count)
     anew = []
     for place, (handle, meta) in enumerate(written):
         if meta.shape != handle.shape:

@@ -9,10 +9,10 @@ import torch
 import torch.utils.dlpack
 from torch.nn.attention import SDPBackend
 
+from torchnp.engine.tensor.handles import BaseHandleTensor
+from torchnp.engine.tensor.shape_inference import DYNAMIC
 from torchnp.interop._private import is_recorded
 from torchnp.interop.fused_flags import FASTPATH, FLASH, MATH, MKLDNN, Flag
-from torchnp.rpc.client.tensor.handles import BaseHandleTensor
-from torchnp.rpc.client.tensor.shape_inference import DYNAMIC
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 # Operators that choose a fused kernel, with the flag that they check: LSTMs would become one opaque oneDNN operator,

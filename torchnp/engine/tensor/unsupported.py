@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
+from torchnp.engine.tensor.call_sites import file_of_torch
 from torchnp.interop._private import leave_to_python, of_comparison
-from torchnp.rpc.client.tensor.call_sites import file_of_torch
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
-    from torchnp.rpc.client.tensor.interfaces import EngineProtocol
+    from torchnp.engine.tensor.interfaces import EngineProtocol
 
 
 class NoValues:

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from torchnp.engine.tensor.handles import BaseHandleTensor
 from torchnp.interop._private import lookup, make_state
-from torchnp.rpc.client.tensor.handles import BaseHandleTensor
 from torchnp.rpc.exceptions import HandleError
 
 # Optimizers whose update takes the step count as a tensor, or not at all: here the count depends on values.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from torchnp.rpc.client.patches.composite_overrides import take_composite_routes
-from torchnp.rpc.client.patches.distributions import take_distribution_routes
-from torchnp.rpc.client.patches.grad_scaler import take_scaler_route
+from torchnp.engine.patches.composite_overrides import take_composite_routes
+from torchnp.engine.patches.distributions import take_distribution_routes
+from torchnp.engine.patches.grad_scaler import take_scaler_route
 
 
 def install() -> None:

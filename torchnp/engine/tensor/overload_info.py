@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-import torchnp
+from torchnp.core.code_location import location
 from torchnp.core.errors import MissingKernelError
-from torchnp.core.libraries import OWN
-from torchnp.interop._private import OpOverload, decomposition, is_composite, schema_of
+from torchnp.engine.tensor.call_sites import caller
+from torchnp.interop._private import OpOverload, is_composite, schema_of
 from torchnp.rpc import wire
 
 # Fixed-shape alternatives to ops whose result shape depends on values.
@@ -60,6 +60,8 @@ class OverloadInfo:
         Places of written arguments: a position, or a name if keyword-only.
     generator : int, str or None
         Place of the generator.
+    gives_tensors : bool
+        Whether all results are tensors, or lists of tensors.
     random : bool
         Whether the server needs a key as seed.
     loose : frozenset
@@ -70,6 +72,7 @@ class OverloadInfo:
         "base",
         "func",
         "generator",
+        "gives_tensors",
         "is_out",
         "loose",
         "name",
@@ -112,6 +115,7 @@ class OverloadInfo:
         )
         self.returns = tuple(self._result(r, places) for r in schema.returns)
         self.single = len(self.returns) == 1
+        self.gives_tensors = all("Tensor" in str(r.type) for r in schema.returns)
         self.is_out = any(a.is_out for a in schema.arguments)
         self.only_writes = bool(written) and not any(r in ("view", "new") for r in self.returns)
         self.special = self._special(func)
@@ -192,43 +196,65 @@ def functional_of(func: OpOverload) -> OpOverload | None:
     return None
 
 
-class MissingRow(MissingKernelError, NotImplementedError):
-    """The server's table has no row for an operator, and torch has no decomposition into rows that it has.
+def overload(name: str) -> Any:
+    """The overload of a full name, or None if torch has none."""
+    space, _, rest = name.partition("::")
+    packet, _, kind = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, space), packet, None), kind or "default", None)
+
+
+def name_of(op: Any) -> str:
+    """The full name of an overload, given by name or as the object; ValueError if torch has none."""
+    name = op if isinstance(op, str) else op.name() if isinstance(op, OpOverload) else ""
+    if not name or overload(name) is None:
+        raise ValueError(
+            f"an operator is named by its overload, as 'aten::add.Tensor' or torch.ops.aten.add.Tensor, and torch has no {op!r}"
+        )
+    return name
+
+
+class MissingOperator(MissingKernelError, NotImplementedError):
+    """An engine has no such operator, and none of those that it has make it.
 
     Attributes
     ----------
+    op : str
+        Full name of the missing overload.
+    lacking : tuple of str
+        Overloads that would do in its place, which the engine lacks too.
+    needed_by : tuple of str
+        The overloads that were being computed through it, outermost first.
     reason : str
         As in `RPCError`: what is not sent by design, or "".
     """
 
+    op = ""
+    lacking: tuple[str, ...] = ()
+    needed_by: tuple[str, ...] = ()
     reason = ""
 
 
-def without_kernel(plan: OverloadInfo, rows: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Run an operator without a row by torch's own decomposition, or raise `MissingRow`."""
-    parts = None if plan.written else decomposition(plan.func)
-    try:
-        if parts is not None:
-            return parts(*args, **kwargs)
-    except MissingRow:
-        pass  # the error names the operator that was called
-    if why := torchnp.table.reason(plan.name):
-        raise MissingRow(f"{plan.name}: torchnp does not provide it: it {why}")
-    if plan.func.namespace not in OWN:
-        error = MissingRow(
-            f"{plan.name} is another library's operator, and a server runs those of {' and '.join(OWN)} alone: publish() "
-            "what it takes, call it here and send() what it gives, or write it with torch's own operators"
-        )
-        error.reason = "another library's operator"
-        raise error
-    if plan.name in torchnp.table and not wire.can_travel(torchnp.table.schemas[plan.name]):
-        error = MissingRow(
-            f"{plan.name} is not sent to a server: its arguments or its results are not all tensors or numbers"
-        )
-        error.reason = "arguments or results are not all tensors or numbers"
-        raise error
-    near = ", ".join(difflib.get_close_matches(plan.name, rows, n=5)) or "none"
-    raise MissingRow(f"{plan.name}: the server's table has no such row. Nearest rows: {near}")
+def missing_operator(
+    plan: OverloadInfo, lacks: str, names: Iterable[str], needed_by: tuple[str, ...], inner: MissingOperator | None
+) -> MissingOperator:
+    """The error for an operator that an engine lacks, which ``lacks`` says; ``inner`` is the one of an operator that would have made it."""
+    lacking = () if inner is None else (inner.op, *inner.lacking)
+    op = plan.name
+    if needed_by and op.replace("_copy", "") == needed_by[-1].replace("_reshape_alias", "view"):
+        lacking, op, needed_by = (op, *lacking), needed_by[-1], needed_by[:-1]
+    text = f"{op}: {lacks}"
+    if lacking:
+        text += f", nor {' or '.join(dict.fromkeys(lacking))} that would make it"
+    if needed_by:
+        text += f". {needed_by[-1]} needs it"
+        if len(needed_by) > 1:
+            text += f", which {' for '.join(needed_by[-2::-1])} needs"
+    if where := caller():
+        text += f". Called at {location(where)}"
+    near = ", ".join(difflib.get_close_matches(op, names, n=5)) or "none"
+    error = MissingOperator(f"{text}. Nearest operators: {near}")
+    error.op, error.lacking, error.needed_by = op, lacking, needed_by
+    return error
 
 
 def without_generator(

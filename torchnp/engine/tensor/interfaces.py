@@ -20,15 +20,22 @@ class RemoteRef(Protocol):
     """
 
     session: Any
-    wire: Any
+
+    @property
+    def wire(self) -> Any: ...
 
 
 class EngineProtocol(Protocol):
-    """The attributes of `torchnp.rpc.client.session.engine.Engine` that handles use."""
+    """The attributes of `torchnp.engine.engine.Engine` that handles use."""
 
     name: str
     index: Mapping[str, Any]
     over: Any
+    dtypes: Any
+    inplace: bool
+
+    @property
+    def strided(self) -> bool: ...
 
     @property
     def where(self) -> str: ...
@@ -39,6 +46,8 @@ class EngineProtocol(Protocol):
     def raise_earlier_failure(self) -> None: ...
 
     def send(self, tensor: Any, requires_grad: bool | None = None) -> Any: ...
+
+    def _publish(self, handle: Any, **options: Any) -> torch.Tensor: ...
 
     def _constant(self, tensor: torch.Tensor) -> Any: ...
 

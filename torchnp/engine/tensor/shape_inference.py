@@ -12,12 +12,12 @@ import torch
 
 import torchnp
 from torchnp.core.registry import FAILURES
+from torchnp.engine.tensor.overload_info import OverloadInfo, functional_of
+from torchnp.engine.tensor.random_keys import unmoved
 from torchnp.interop._private import base_of, shaped_by_python
 from torchnp.kernels._conv_checks import strides_of_result
 from torchnp.layout.named_rules import rules_of
 from torchnp.rpc import wire
-from torchnp.rpc.client.tensor.overload_info import OverloadInfo, functional_of
-from torchnp.rpc.client.tensor.random_keys import unmoved
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 DYNAMIC = "the shapes of results depend on values"  # reason of a refusal
@@ -124,7 +124,7 @@ class InferredResults:
             [_of_a_convolution]
             if plan.base == "convolution"
             else rules_of(torchnp.table.schemas[plan.name])
-            if fresh
+            if fresh and plan.name in torchnp.table.schemas
             else []
         )
         given = _Given(plan, args, kwargs)
@@ -272,6 +272,9 @@ def extent(a: torch.Tensor) -> int:
 
 def elsewhere(plan: OverloadInfo, handle: torch.Tensor, meta: torch.Tensor) -> torch.Tensor:
     """Memory for a result at an empty ``out=``'s offset: in its base if that reaches beyond the offset, else new."""
+    engine = handle._session  # type: ignore[attr-defined]
+    if not engine.strided:
+        return engine.known(torch.zeros(meta.shape, dtype=meta.dtype).as_strided(meta.shape, meta.stride()))
     offset, end, base = handle.storage_offset(), extent(meta), base_of(handle)
     memory = base if base is not None and base.dtype == handle.dtype and extent(base) > offset else None
     if memory is None:

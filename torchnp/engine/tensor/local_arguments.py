@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 import torch
 
+from torchnp.engine.tensor.call_sites import file_of_torch
+from torchnp.engine.tensor.overload_info import OverloadInfo
+from torchnp.engine.tensor.unsupported import way_round
 from torchnp.rpc import wire
-from torchnp.rpc.client.tensor.call_sites import file_of_torch
-from torchnp.rpc.client.tensor.overload_info import OverloadInfo
-from torchnp.rpc.client.tensor.unsupported import way_round
 from torchnp.rpc.exceptions import HandleError
 
 # Reasons of a refusal.

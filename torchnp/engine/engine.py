@@ -1,0 +1,302 @@
+"""The base class of engines, which run the operators of handles: uploading tensors and moving modules."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from torchnp.engine.patches import install
+from torchnp.engine.patches.composite_overrides import without_fast_path
+from torchnp.engine.tensor.execution import Call
+from torchnp.engine.tensor.fallbacks import copy_form
+from torchnp.engine.tensor.handles import BaseHandleTensor
+from torchnp.engine.tensor.local_arguments import NOT_SENT, not_sent
+from torchnp.engine.tensor.overload_info import (
+    MissingOperator,
+    OverloadInfo,
+    missing_operator,
+    name_of,
+    overload,
+    plan_of,
+)
+from torchnp.engine.tensor.payloads import PayloadRef
+from torchnp.engine.tensor.pytree import is_tree, mapped
+from torchnp.engine.tensor.shape_inference import TensorSpec, spec_of
+from torchnp.engine.tensor.tracing import refuse_recording
+from torchnp.rpc import wire
+from torchnp.rpc.exceptions import HandleError, RPCError
+
+
+class Engine:
+    """An engine holds the values of handles and runs their operators. Subclass it, and declare what it has.
+
+    A subclass defines `upload`, `download` and `run`, which exchange payloads: any objects that stand for a tensor's
+    values. torch keeps shapes, strides and dtypes, and the kit derives what the engine lacks from what it has.
+
+    Attributes
+    ----------
+    name : str
+        The engine's name in messages.
+    ops : collection or mapping
+        The overloads that the engine has, by full name (``"aten::add.Tensor"``) or as the object
+        (``torch.ops.aten.add.Tensor``). If it is a mapping to functions, `run` calls them.
+    views : bool
+        Whether the engine's view operators give payloads on the memory of their argument, as torch's do.
+    inplace : bool
+        Whether the engine has operators that write into their argument's payload. Without both, ``views`` and
+        ``inplace``, views are made by copying operators, and follow their base when either is written.
+    dtypes : collection of str, optional
+        The dtypes that the engine has, by torch's names; None for all.
+    tolerances : mapping
+        For the harness: the relative and the absolute tolerance by dtype, ``{"float32": (1e-4, 1e-5)}``, where they are
+        wider than torch's own.
+    kind : type
+        The handle class.
+    where, title : str
+        In messages: where a handle's values are, and a name that tells several engines apart.
+    over : str
+        Why the values are gone, or "".
+    """
+
+    name: str
+    ops: Any = ()
+    views: bool = False
+    inplace: bool = False
+    dtypes: Any = None
+    tolerances: Mapping[str, tuple[float, float]] = {}
+    kind: type[BaseHandleTensor] = BaseHandleTensor
+    over: Any = ""
+
+    def __init__(self) -> None:
+        install.install()
+
+    @cached_property
+    def index(self) -> Mapping[str, Any]:
+        """The overloads that the engine runs: full name to the name that `run` gets."""
+        names = {name_of(op) for op in self.ops}
+        found = {name: name for name in names}
+        if self.strided:
+            return found
+        for name in sorted(names):  # payloads have no strides; and what views here, if it is called, makes a copy
+            plan = plan_of(overload(name))
+            if plan.base.startswith("as_strided") or not plan.gives_tensors:
+                del found[name]
+            elif "view" in plan.returns or plan.base in wire.UNSAFE_VIEWS:
+                del found[name]
+                if (copies := copy_form(plan)) is not None:
+                    found.setdefault(copies.name(), name)
+        return found
+
+    @property
+    def strided(self) -> bool:
+        """Whether payloads are memory as torch's is: with strides, shared by views, and written in place."""
+        return self.views and self.inplace
+
+    @property
+    def where(self) -> str:
+        return f"in {self.name}"
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    # ------------------------------------------------------------ what an engine defines
+
+    def upload(self, tensor: torch.Tensor, **options: Any) -> Any:
+        """Return the payload of a plain tensor: dense, on the CPU, without gradient; copy it, it may be written later.
+
+        The options are those of `send` and `module`.
+        """
+        raise TypeError(f"{type(self).__name__} does not say how a tensor gets there")
+
+    def constant(self, tensor: torch.Tensor) -> Any:
+        """Return the payload of a plain tensor that met a handle in an operator, or that stands for a known value.
+
+        Everybody may know these values: zeros, a mask, the numbers of a decomposition. By default as `upload` does.
+        """
+        return self.upload(tensor)
+
+    def download(self, payload: Any, spec: TensorSpec, **options: Any) -> Any:
+        """Return the values of a payload, as a tensor or what `torch.as_tensor` takes, of ``spec``'s size and dtype.
+
+        The options are those of `publish`.
+        """
+        raise TypeError(f"{type(self).__name__} does not say how its values are published")
+
+    def run(self, call: Call) -> Any:
+        """Run one operator; return a payload per result, nested as in the schema: one, a tuple, or a list.
+
+        If ``ops`` is a mapping to functions, these are called; override it for anything else.
+        """
+        function = self._functions.get(call.op)
+        if function is None:
+            raise TypeError(f"{type(self).__name__} does not say how its operators run")
+        return function(*call.args, **call.kwargs)
+
+    @cached_property
+    def _functions(self) -> dict[str, Any]:
+        return {name_of(op): function for op, function in self.ops.items()} if isinstance(self.ops, Mapping) else {}
+
+    # ------------------------------------------------------------ to and from the engine
+
+    def send(self, tensor: Any, requires_grad: bool | None = None, **options: Any) -> Any:
+        """Return a handle on a copy of a tensor, or a nest of dicts, lists, tuples and dataclasses with such handles.
+
+        Parameters
+        ----------
+        tensor : Tensor, anything that `torch.as_tensor` takes, or a nest with tensors and arrays
+            Dense, on the CPU. In a nest, numbers stay as they are, and so do the counters of an optimizer's state,
+            which the optimizer reads on the client.
+        requires_grad : bool, optional
+            Whether each handle, a leaf, requires a gradient; by default as the tensor does.
+        **options
+            For the engine's `upload`.
+        """
+        refuse_recording("session.send")
+        if is_tree(tensor):
+            return mapped(lambda x: self.send(x, requires_grad, **options), tensor)
+        if isinstance(tensor, BaseHandleTensor):
+            raise HandleError("this is a handle already; publish() it first to send its values to another server")
+        if not isinstance(tensor, torch.Tensor):
+            tensor = _as_tensor(tensor)
+        if what := not_sent(tensor):
+            raise HandleError(f"only dense CPU tensors can be sent, this one is {what}", NOT_SENT)
+        if requires_grad is None:
+            requires_grad = tensor.requires_grad
+        with torch.no_grad():
+            handle = self._upload(tensor.detach(), **options)
+        handle.requires_grad_(requires_grad)
+        return handle
+
+    def publish(self, tree: Any, **options: Any) -> Any:
+        """Copy a nest of dicts, lists, tuples and dataclasses, with its handles replaced by their values.
+
+        Everything else stays as it is. The options are for the engine's `download`.
+        """
+        return mapped(lambda x: x.publish(**options) if isinstance(x, BaseHandleTensor) else x, tree)
+
+    def raise_earlier_failure(self) -> None:
+        """Raise the pending failure of an earlier operator; does nothing here, as operators fail at once."""
+
+    def _upload(self, tensor: torch.Tensor, **options: Any) -> Any:
+        """Return a handle on a copy of a dense tensor without gradient, with memory of its own."""
+        self.check_dtype(tensor.dtype, "a tensor")
+        tensor = tensor.resolve_conj().resolve_neg()
+        return self.kind._wrap(_own_spec(tensor), PayloadRef(self.upload(tensor, **options), self))
+
+    def known(self, tensor: torch.Tensor) -> Any:
+        """A handle on a plain tensor's values, by `constant`."""
+        self.check_dtype(tensor.dtype, "a constant")
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+        return self.kind._wrap(_own_spec(tensor), PayloadRef(self.constant(tensor), self))
+
+    def _publish(self, handle: Any, **options: Any) -> torch.Tensor:
+        refuse_recording("publish()")
+        spec = handle._spec
+        tensor = torch.as_tensor(self.download(handle._object.read(), spec, **options))
+        if (tensor.shape, tensor.dtype) != (spec.size, spec.dtype):
+            raise TypeError(
+                f"{type(self).__name__}.download gives {tuple(tensor.shape)} of {tensor.dtype} for a tensor of "
+                f"{tuple(spec.size)} of {spec.dtype}"
+            )
+        return tensor
+
+    def check_dtype(self, dtype: torch.dtype, what: str) -> None:
+        """Raise for a dtype that the engine does not have."""
+        name = str(dtype).removeprefix("torch.")
+        if self.dtypes is not None and name not in self.dtypes:
+            raise HandleError(
+                f"{what} of {name}: {self.name} has no such dtype, only {', '.join(self.dtypes)}",
+                "a dtype that is not there",
+            )
+
+    def missing_operator(
+        self, plan: OverloadInfo, needed_by: tuple[str, ...], inner: MissingOperator | None = None
+    ) -> MissingOperator:
+        """The error for an operator that the engine lacks."""
+        return missing_operator(plan, f"{self.name} has no such operator", self.index, needed_by, inner)
+
+    def reference(self, payload: Any) -> PayloadRef:
+        """A reference to a payload, for one more handle."""
+        return PayloadRef(payload, self)
+
+    @staticmethod
+    def is_handle(x: Any) -> bool:
+        """Whether a value is a handle."""
+        return isinstance(x, BaseHandleTensor)
+
+    def _constant(self, tensor: torch.Tensor) -> Any:
+        """Upload a plain tensor that met a handle, as an argument of one operator; return its reference."""
+        return self.known(tensor)._object
+
+    def module(self, model: torch.nn.Module, **options: Any) -> Any:
+        """Copy a module, with handles as parameters and buffers: the copy, and optimizers over it, run on the engine.
+
+        Handles in the module are copied there. The counter of a batch norm with ``momentum=None`` stays here, where the
+        module computes with it. The options are for the engine's `upload`.
+        """
+        if not isinstance(model, torch.nn.Module):
+            hint = f"; write {model.__name__}(...) to make one" if isinstance(model, type) else ""
+            raise TypeError(f"session.module takes a torch.nn.Module, not {kind_of(model)}{hint}")
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if torch.nn.parameter.is_lazy(tensor):
+                raise HandleError(
+                    f"{name} of the module has no shape yet: call the module once, over a plain batch, before"
+                )
+        moved = copy.deepcopy(model)
+        handles: dict[int, Any] = {}
+
+        def move(tensor: torch.Tensor) -> Any:
+            if isinstance(tensor, BaseHandleTensor):
+                if tensor._session is not self:
+                    raise HandleError(
+                        f"the module is of {tensor._session.title}: publish its state_dict() and load that into a plain module"
+                    )
+                return tensor
+            if id(tensor) not in handles:
+                handle: Any = self.send(tensor, requires_grad=False, **options)
+                if isinstance(tensor, torch.nn.Parameter):
+                    handle = torch.nn.Parameter(handle, requires_grad=tensor.requires_grad)
+                # Keep the tensor too: its id() must not be reused while tied parameters are looked for.
+                handles[id(tensor)] = handle, tensor
+            return handles[id(tensor)][0]
+
+        for part in moved.modules():
+            if isinstance(part, (torch.nn.MultiheadAttention, torch.nn.TransformerEncoder)):
+                without_fast_path(part)
+            for name, parameter in list(part.named_parameters(recurse=False, remove_duplicate=False)):
+                setattr(part, name, move(parameter))
+            for name, buffer in list(part.named_buffers(recurse=False, remove_duplicate=False)):
+                if not (name == "num_batches_tracked" and getattr(part, "momentum", 0) is None):
+                    setattr(part, name, move(buffer))
+        return moved
+
+
+def _own_spec(tensor: torch.Tensor) -> TensorSpec:
+    """The metadata of a tensor in memory of its own."""
+    return spec_of(torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta"))
+
+
+def kind_of(value: object) -> str:
+    """Describe a wrong argument for a message."""
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    try:
+        return torch.as_tensor(value)
+    except RPCError:  # a handle among the entries
+        raise
+    except (TypeError, RuntimeError) as error:
+        hint = ""
+        if isinstance(value, torch.nn.Module):
+            hint = "; a module goes with session.module(model)"
+        elif isinstance(value, torch.fx.Proxy):
+            hint = "; send outside of the function that torch.fx.symbolic_trace records, and pass handles as arguments"
+        raise TypeError(
+            f"session.send takes a tensor, an array, a number or nested lists of numbers, not {kind_of(value)} ({error}){hint}"
+        ) from None

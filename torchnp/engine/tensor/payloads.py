@@ -1,0 +1,95 @@
+"""References from handles to an engine's payloads. A payload that is replaced leaves its views stale: they follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class PayloadRef:
+    """What handles on the same memory share: the engine's payload, any object that stands for a tensor's values.
+
+    Attributes
+    ----------
+    session : Engine
+    version : int
+        The number of writes so far, through this reference and its views.
+    """
+
+    __slots__ = ("_payload", "session", "version")
+
+    def __init__(self, payload: Any, session: Any) -> None:
+        self._payload, self.session, self.version = payload, session, 0
+
+    @property
+    def wire(self) -> PayloadRef:
+        return self
+
+    @property
+    def root(self) -> PayloadRef:
+        """The reference whose memory this is a part of: itself."""
+        return self
+
+    def read(self) -> Any:
+        """The payload."""
+        return self._payload
+
+    def write(self, payload: Any) -> None:
+        """Replace the payload."""
+        self._payload = payload
+        self.version += 1
+
+
+class ViewRef(PayloadRef):
+    """A view of another reference, with a payload of its own.
+
+    Parameters
+    ----------
+    payload : object
+        The payload of the view, now.
+    base : handle
+        A handle on the viewed memory.
+    replay : callable
+        Makes the view's payload anew of ``base``.
+    scatter : callable
+        From a payload of the view: a payload of ``base`` with these values in the view's places; raises if it cannot.
+    same_values : bool
+        Whether the view has values of its base, and no conjugates or negatives.
+    """
+
+    __slots__ = ("_base", "_replay", "_same_values", "_scatter")
+
+    def __init__(
+        self,
+        payload: Any,
+        base: Any,
+        replay: Callable[[Any], Any],
+        scatter: Callable[[Any, Any], Any],
+        same_values: bool = True,
+    ) -> None:
+        super().__init__(payload, base._session)
+        self._base, self._replay, self._scatter, self._same_values = base, replay, scatter, same_values
+        self.version = self.root.version
+
+    def memory(self) -> Any:
+        """A handle on the memory that this is a part of, or None if the values there are others."""
+        inner = self._base._object
+        found = inner.memory() if isinstance(inner, ViewRef) else self._base
+        return found if self._same_values else None
+
+    @property
+    def root(self) -> PayloadRef:
+        """The reference whose memory this is a part of."""
+        return self._base._object.root
+
+    def read(self) -> Any:
+        """The payload, taken anew from the base if that has been written since."""
+        if self.version != self.root.version:
+            self._payload = self._replay(self._base)
+            self.version = self.root.version
+        return self._payload
+
+    def write(self, payload: Any) -> None:
+        """Replace the payload, and with it the part of the base that this is a view of."""
+        self._base._object.write(self._scatter(self._base, payload))
+        self._payload, self.version = payload, self.root.version
