@@ -27,15 +27,18 @@ class TensorArray:
         Shares its memory with the array.
     readonly : bool
         Whether writes are NumPy's ValueError.
+    mirror : Mirror, optional
+        What the array is a reversed copy of: writes go there too.
     """
 
-    __slots__ = ("readonly", "tensor")
+    __slots__ = ("mirror", "readonly", "tensor")
     __array_priority__ = 100.0
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, tensor: Tensor, readonly: bool = False) -> None:
+    def __init__(self, tensor: Tensor, readonly: bool = False, mirror: Mirror | None = None) -> None:
         self.tensor = tensor
         self.readonly = readonly
+        self.mirror = mirror
 
     # ------------------------------------------------------------ attributes
 
@@ -160,7 +163,9 @@ class TensorArray:
         found = index_of(self.tensor, given)
         if found.dim() == 0 and not _names_rest(given):
             return TensorArray(found.clone())  # NumPy's scalar: a value, no view
-        return TensorArray(found, self.readonly and found.data_ptr() != 0)
+        if _goes_back(given) and not _picks(given):
+            return TensorArray(found, self.readonly, Mirror(found, self, index))
+        return TensorArray(found, self.readonly and not _picks(given), None if _picks(given) else self.mirror)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if self.readonly:
@@ -169,6 +174,7 @@ class TensorArray:
         if isinstance(given, Tensor) and given.dim() and not expanded_shape(self.tensor, unwrapped(index)):
             raise ValueError("setting an array element with a sequence.")
         assign(self.tensor, unwrapped(index), given.clone() if isinstance(given, Tensor) else given)
+        written(self)
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -244,7 +250,7 @@ class TensorArray:
     def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> TensorArray:
         """The elements in another shape."""
         found = _run("reshape", self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
-        return TensorArray(found.tensor, self.readonly)
+        return TensorArray(found.tensor, self.readonly, self.mirror)
 
     def transpose(self, *axes: Any) -> TensorArray:
         """The array with its axes reversed or permuted."""
@@ -253,6 +259,13 @@ class TensorArray:
     def flatten(self, order: str = "C") -> TensorArray:
         """A copy of one axis."""
         return _run("ravel", self, order).copy()
+
+    def copy(self, order: str = "C") -> TensorArray:
+        """A copy, by rows unless ``order`` says otherwise."""
+        return _run("copy", self, order)
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return array
 
     def fill(self, value: Any) -> None:
         """Set all elements."""
@@ -279,6 +292,44 @@ class TensorArray:
 
 
 builtins_type = type
+
+
+class Mirror:
+    """Where a copy in reversed order comes from: torch has no negative strides, so writes are repeated there.
+
+    Parameters
+    ----------
+    copy : Tensor
+        The copy; views of it share the mirror.
+    source : TensorArray
+        What was indexed.
+    index : index
+        With a negative step.
+    """
+
+    def __init__(self, copy: Tensor, source: TensorArray, index: Any) -> None:
+        self._copy, self._source, self._index = copy, source, index
+
+    def update(self) -> None:
+        """Write the copy to its source."""
+        self._source[self._index] = TensorArray(self._copy)
+
+
+def written(array: Any) -> None:
+    """Repeat a write to a reversed copy in what it was copied from."""
+    if isinstance(array, TensorArray) and array.mirror is not None:
+        array.mirror.update()
+
+
+def _goes_back(index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(p, slice) and p.step is not None and p.step < 0 for p in parts)
+
+
+def _picks(index: Any) -> bool:
+    """Whether an index holds arrays, whose elements are copied."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(p, (Tensor, list, np.ndarray, bool)) for p in parts)
 
 
 def _names_rest(index: Any) -> bool:
@@ -412,6 +463,9 @@ def on_arrays(function: Callable) -> Callable:
         known = known_arrays((args, kwargs))
         _refuse_readonly(kwargs.get("out"))
         found = function(*unwrapped(args), **unwrapped(kwargs))
+        out = kwargs.get("out")
+        for target in out if isinstance(out, tuple) else (out,):
+            written(target)
         return wrapped(found, known)
 
     call.__name__ = call.__qualname__ = getattr(function, "__name__", "call")
@@ -443,7 +497,7 @@ def _method(name: str) -> Callable:
 
 
 for _name in (
-    "all any argmax argmin argpartition argsort choose clip conj conjugate copy cumprod cumsum diagonal dot max mean min nonzero "
+    "all any argmax argmin argpartition argsort choose clip conj conjugate cumprod cumsum diagonal dot max mean min nonzero "
     "prod put ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
 ).split():
     setattr(TensorArray, _name, _method(_name))
@@ -487,7 +541,7 @@ def square_or_power(x: TensorArray, exponent: Any) -> Any:
     if x.dtype.kind in "fc" and type(exponent) in (int, float) and exponent in (2, 0.5, -1, 1):
         names = {2: "square", 0.5: "sqrt", -1: "reciprocal", 1: "positive"}
         return _run(names[exponent], x)
-    if x.dtype.kind in "iu" and type(exponent) is int and exponent == 2:
+    if x.dtype.kind in "biu" and type(exponent) is int and exponent == 2:
         return _run("square", x)
     return _run("power", x, exponent)
 

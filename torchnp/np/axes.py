@@ -29,14 +29,11 @@ def normal_axes(axis: Any, ndim: int, argument: str = "", repeats: bool = False)
 
 def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """`normal_axes` for reductions by ufuncs: a 0-d array has axis 0 and -1, which reduce nothing."""
-    if ndim == 0 and axis is not None:
-        given = axis if isinstance(axis, tuple) else (axis,)
-        if all(operator.index(a) in (0, -1) for a in given):
-            return ()
     if axis is not None and not isinstance(axis, tuple):
-        axis = (operator.index(axis),)
-    if axis is not None and len(set(axis)) == len(axis) and len({a % max(ndim, 1) for a in axis}) < len(axis):
-        raise ValueError("duplicate value in 'axis'")
+        place = operator.index(axis)
+        if ndim == 0 and place in (0, -1):
+            return ()
+        axis = (place,)
     axes = normal_axes(axis, ndim, repeats=True)
     if len(set(axes)) != len(axes):
         raise ValueError("duplicate value in 'axis'")

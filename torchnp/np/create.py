@@ -56,7 +56,7 @@ def _as_array(name: str, contiguous: str = "", ndmin: int = 0) -> None:
     def function(
         a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
     ) -> Tensor:
-        found = array(a, dtype, copy=bool(copy), order=order or "K", ndmin=ndmin) if copy is not False else array(
+        found = array(a, dtype, copy=copy or None, order=order or "K", ndmin=ndmin) if copy is not False else array(
             a, dtype, copy=False)  # fmt: skip
         if contiguous == "C":
             return found.contiguous()

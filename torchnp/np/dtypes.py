@@ -28,6 +28,8 @@ def numpy_dtype(dtype: Any) -> np.dtype:
         if dtype not in NUMPY_OF:
             raise TypeError(f"NumPy has no {dtype}")
         return NUMPY_OF[dtype]
+    if isinstance(dtype, type) and issubclass(dtype, np.dtype):  # a class such as numpy.dtypes.Float64DType
+        return dtype()
     return np.dtype(dtype)
 
 
@@ -35,7 +37,7 @@ def torch_dtype(dtype: Any) -> torch.dtype:
     """Return a dtype as torch's; a TypeError names the dtypes that tensors don't have (``longdouble``, ``object``)."""
     if isinstance(dtype, torch.dtype):
         return dtype
-    return _torch_dtype(np.dtype(dtype))
+    return _torch_dtype(numpy_dtype(dtype))
 
 
 @functools.cache

@@ -191,7 +191,7 @@ def _remainder(x: Tensor, y: Tensor) -> Tensor:
 
 def _fmod(x: Tensor, y: Tensor) -> Tensor:
     if not _is_int(x):
-        return torch.fmod(x, y)
+        return _in_double(torch.fmod)(x, y)
     found = torch.fmod(x, torch.where((y == 0) | _minus_one(y), torch.ones_like(y), y))
     return torch.where((y == 0) | _minus_one(y), torch.zeros_like(x), found)
 
@@ -224,7 +224,20 @@ def _power(x: Tensor, y: Tensor) -> Tensor:
 def _complex_power(x: Tensor, y: Tensor) -> Tensor:
     """Powers of 0 as NumPy has them: 1, 0, or nan where the exponent's real part is not positive."""
     at_zero = torch.where(y == 0, torch.ones_like(y), torch.where(y.real > 0, torch.zeros_like(y), torch.full_like(y, complex(math.nan, math.nan))))
-    return torch.where((x == 0) | (y == 0), at_zero, torch.pow(x, y))
+    return torch.where((x == 0) | (y == 0), at_zero, _whole_power(x, y, torch.pow(x, y)))
+
+
+def _whole_power(x: Tensor, y: Tensor, otherwise: Tensor) -> Tensor:
+    """Products for the exponents 1, 2 and 3, which keep infinities, as NumPy does."""
+    square = x * x
+    for exponent, value in ((1, x), (2, square), (3, square * x)):
+        otherwise = torch.where(y == exponent, value, otherwise)
+    return otherwise
+
+
+def _in_double(function: Callable) -> Callable:
+    """A function of float32 by way of float64, where torch's vectors of float32 overflow early."""
+    return lambda *x: function(*(v.double() for v in x)).to(x[0].dtype) if x[0].dtype == torch.float32 else function(*x)
 
 
 def _power_of_uint64(base: Tensor, exponent: Tensor) -> Tensor:
@@ -357,7 +370,7 @@ sin = ufunc("sin", torch.sin, TO_FLOAT)
 cos = ufunc("cos", torch.cos, TO_FLOAT)
 ufunc("tan", torch.tan, TO_FLOAT)
 ufunc("sinh", torch.sinh, TO_FLOAT)
-ufunc("cosh", torch.cosh, f"{TO_FLOAT} early-overflow")
+ufunc("cosh", _in_double(torch.cosh), f"{TO_FLOAT} early-overflow")
 ufunc("tanh", torch.tanh, TO_FLOAT)
 ufunc("arcsin asin", torch.asin, TO_FLOAT)
 ufunc("arccos acos", torch.acos, TO_FLOAT)

@@ -128,13 +128,15 @@ def _check_together(parts: list[Any]) -> None:
         torch.broadcast_shapes(*shapes)
     except RuntimeError:
         words = " ".join(str(s).replace(" ", "") for s in shapes)
-        raise IndexError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {words}") from None
+        raise IndexError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {words} ") from None
 
 
 def _placed(parts: list[Any]) -> tuple[Any, ...]:
     """An index for torch: with arrays an integer is an array too, which decides where the result's dimensions stand."""
-    device = next(p.device for p in parts if isinstance(p, Tensor))
-    return tuple(torch.tensor(p, device=device) if isinstance(p, int) else p for p in parts)
+    arrays = [p for p in parts if isinstance(p, Tensor)]
+    ndim = max(1 if p.dtype == torch.bool else p.dim() for p in arrays)
+    shape = (1,) * ndim  # torch would take a 0-d tensor for an integer
+    return tuple(torch.full(shape, p, device=arrays[0].device) if isinstance(p, int) else p for p in parts)
 
 
 def _reversed(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Any]]:

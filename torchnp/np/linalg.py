@@ -16,9 +16,12 @@ from torchnp.np.table import row
 OF_INTEGERS = "no-integers-linalg"
 
 
-def _fail(info: Tensor, words: str) -> None:
-    if values_are_here(info) and bool((info != 0).any()):
-        raise np.linalg.LinAlgError(words)
+def _checked(found: Tensor, info: Tensor) -> Tensor:
+    """A result where LAPACK succeeded and nan elsewhere; NumPy's error where its code has asked for one."""
+    failed = info != 0
+    if np.geterr()["invalid"] == "call" and values_are_here(info) and bool(failed.any()):
+        np.geterrcall()("invalid value", 8)  # type: ignore[misc,operator]
+    return torch.where(failed[..., None, None], torch.full_like(found, torch.nan), found)
 
 
 def _inexact(x: Tensor) -> Tensor:
@@ -26,17 +29,13 @@ def _inexact(x: Tensor) -> Tensor:
 
 
 def _inv(a: Tensor, **kwargs: Any) -> Tensor:
-    found, info = torch.linalg.inv_ex(_inexact(a))
-    _fail(info, "Singular matrix")
-    return found
+    return _checked(*torch.linalg.inv_ex(_inexact(a)))
 
 
 def _solve(a: Tensor, b: Tensor, **kwargs: Any) -> Tensor:
     a, b = _together(a, b)
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    found, info = torch.linalg.solve_ex(a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:])))
-    _fail(info, "Singular matrix")
-    return found
+    return _checked(*torch.linalg.solve_ex(a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))))
 
 
 def _solve1(a: Tensor, b: Tensor, **kwargs: Any) -> Tensor:
@@ -51,9 +50,7 @@ def _together(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 def _cholesky(upper: bool) -> Any:
     def factor(a: Tensor, **kwargs: Any) -> Tensor:
-        found, info = torch.linalg.cholesky_ex(_inexact(a), upper=upper)
-        _fail(info, "Matrix is not positive definite")
-        return found
+        return _checked(*torch.linalg.cholesky_ex(_inexact(a), upper=upper))
 
     return factor
 
@@ -84,6 +81,11 @@ def _lstsq(a: Tensor, b: Tensor, rcond: Any, **kwargs: Any) -> tuple[Tensor, Ten
     return found.solution, squares.sum(-2), found.rank, found.singular_values
 
 
+def _slogdet(a: Tensor, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    sign, log = torch.linalg.slogdet(_inexact(a))
+    return torch.where(sign == 0, torch.zeros_like(sign), sign), log
+
+
 def _eigh(lower: bool) -> Any:
     return lambda a, **kwargs: tuple(torch.linalg.eigh(_inexact(a), "L" if lower else "U"))
 
@@ -99,7 +101,7 @@ class LapackOnTensors:
     solve = staticmethod(on_arrays(_solve))
     solve1 = staticmethod(on_arrays(_solve1))
     det = staticmethod(on_arrays(lambda a, **kwargs: torch.linalg.det(_inexact(a))))
-    slogdet = staticmethod(on_arrays(lambda a, **kwargs: tuple(torch.linalg.slogdet(_inexact(a)))))
+    slogdet = staticmethod(on_arrays(_slogdet))
     cholesky_lo = staticmethod(on_arrays(_cholesky(False)))
     cholesky_up = staticmethod(on_arrays(_cholesky(True)))
     eig = staticmethod(on_arrays(lambda a, **kwargs: tuple(torch.linalg.eig(_inexact(a)))))

@@ -124,7 +124,33 @@ def array_function(name: str) -> Any:
     function = TABLE[name].function
     if isinstance(function, TensorUfunc):
         return ArrayUfunc(function)
-    return getattr(function, "on_arrays", None) or on_arrays(function)
+    found = getattr(function, "on_arrays", None) or on_arrays(function)
+    if name == "flip":
+        return flip
+    return _readonly(found) if name in READONLY else found
+
+
+def flip(m: Any, axis: Any = None) -> TensorArray:
+    """`numpy.flip` of an array: reversed, with writes repeated in the original."""
+    from torchnp.np.axes import normal_axes
+
+    array = NAMESPACE.asarray(m)
+    axes = normal_axes(axis if axis is None or isinstance(axis, tuple) else (axis,), array.ndim)
+    return array[tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(array.ndim))]
+
+
+READONLY = ("broadcast_to", "diagonal", "lib.stride_tricks.sliding_window_view")
+
+
+def _readonly(function: Callable) -> Callable:
+    """A function whose result is a view that must not be written, unless ``writeable=True``."""
+
+    def call(*args: Any, **kwargs: Any) -> TensorArray:
+        found = function(*args, **kwargs)
+        return TensorArray(found.tensor, readonly=not kwargs.get("writeable", False))
+
+    call.__name__ = call.__qualname__ = function.__name__
+    return call
 
 
 def computed_by_numpy(name: str, function: Callable) -> Callable:

@@ -47,7 +47,7 @@ def _dtypes(ufunc: TensorUfunc, x: Tensor, dtype: Any, out: Tensor | None) -> tu
     target = None if out is None else out.dtype
     if ufunc.__name__ in _LOGICAL:
         return torch.bool, wanted or torch.bool
-    found = loop_dtypes(ufunc.__name__, (target, x.dtype), (target,), wanted, "unsafe", True)
+    found = loop_dtypes(ufunc.__name__, (target, x.dtype), (None,), wanted, "unsafe", True)
     return found[1], found[2]
 
 
@@ -192,7 +192,7 @@ def update_at(ufunc: TensorUfunc, array: Tensor, indices: Any, b: Any) -> None:
         assign(array, ..., values.reshape(array.shape))
         return
     shape = index_of(places, indices).shape
-    dtypes = ufunc.resolve([array, as_tensor(b)], (array,))
+    dtypes = ufunc.resolve([array, as_tensor(b)], (array,), None, "unsafe")
     operand = cast(as_tensor(b, like=array), dtypes[1]).broadcast_to(shape).reshape(-1)
     values = cast(array.reshape(-1), dtypes[0])
     if ufunc.__name__ == "add":

@@ -157,7 +157,7 @@ def nonzero(a: Any) -> tuple[Tensor, ...]:
     """`numpy.nonzero` on tensors: a tuple of places, one tensor for each axis."""
     x = as_tensor(a)
     if x.dim() == 0:
-        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead. "
+        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.\n"
                          "If the context of this error is of the form `arr[nonzero(cond)]`, just use `arr[cond]`.")  # fmt: skip
     return tuple(torch.nonzero(cast(x, torch.bool)).unbind(1))
 

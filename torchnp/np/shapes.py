@@ -269,7 +269,10 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
     else:
         x = x.reshape(1) if x.dim() == 0 else x
         place = normal_axis(axis, x.dim())
-    counts = as_tensor(repeats, like=x).reshape(-1)
+    counts = as_tensor(repeats, like=x)
+    if counts.dim() > 1:
+        raise ValueError("object too deep for desired array")
+    counts = counts.reshape(-1)
     if not can_cast(counts.dtype, torch.int64, "safe"):
         raise TypeError(
             f"Cannot cast array data from {numpy_dtype(counts.dtype)!r} to dtype('int64') according to the rule 'safe'"

@@ -106,6 +106,7 @@ class TensorUfunc:
         if (settled := self._out_of_range(operands, values)) is not None:
             return settled
         dtypes = self.resolve(values, outs, dtype if signature is None else _result_of(signature, self), casting)
+        _check_shapes(values, outs)
         like = next((v for v in (*values, *outs) if isinstance(v, Tensor)), None)
         inner = [_in_loop(v, d, like) for v, d in zip(values, dtypes, strict=False)]
         results = self.compute(inner, dtypes)
@@ -143,7 +144,7 @@ class TensorUfunc:
         if len(operands) > self.nin and len(operands) <= self.nargs:
             more = (*operands[self.nin :], *(None,) * (self.nargs - len(operands)))
             return _checked(more), operands[: self.nin]
-        if out is None:
+        if out is None or out is Ellipsis:
             return (), operands
         outs = out if isinstance(out, tuple) else (out,)
         if len(outs) != self.nout:
@@ -224,6 +225,19 @@ def _result_of(signature: Any, ufunc: TensorUfunc) -> Any:
     return signature[-1] if isinstance(signature, tuple) else signature
 
 
+def _check_shapes(values: list[Any], outs: tuple[Any, ...]) -> None:
+    shapes = [tuple(v.shape) if isinstance(v, Tensor) else () for v in values]
+    targets = [tuple(o.shape) for o in outs if o is not None]
+    try:
+        torch.broadcast_shapes(*shapes)
+        known = all(1 in t or 0 not in t for t in targets)
+    except RuntimeError:
+        known = False
+    if not known and not all(_fits(s, t) for s in shapes for t in targets or [()]):
+        words = " ".join(str(s).replace(" ", "") for s in (*shapes, *targets))
+        raise ValueError(f"operands could not be broadcast together with shapes {words} ")
+
+
 def _operands(operands: tuple[Any, ...]) -> list[Any]:
     """Tensors, and Python numbers where they give way to tensors; with numbers alone NumPy takes them as arrays."""
     like = next((x for x in operands if isinstance(x, Tensor)), None)
@@ -249,10 +263,22 @@ def _finish(result: Tensor, dtype: torch.dtype, out: Tensor | None, where: Any) 
 
 def write(out: Tensor, result: Tensor, chosen: Tensor | None = None) -> Tensor:
     """Write a result to ``out=`` as NumPy does: broadcast, never resized, cast."""
-    shape = torch.broadcast_shapes(out.shape, result.shape)
-    if shape != out.shape:
-        given, needed = tuple(out.shape), tuple(result.shape)
+    shape = result.shape if chosen is None else torch.broadcast_shapes(result.shape, chosen.shape)
+    if not _fits(shape, out.shape):
+        given, needed = tuple(out.shape), tuple(shape)
         raise ValueError(f"non-broadcastable output operand with shape {given} doesn't match the broadcast shape {needed}")
     value = cast(result, out.dtype)
-    out.copy_(value if chosen is None else torch.where(chosen, value, out))
+    value = value if chosen is None else torch.where(chosen, value, out)
+    _last_elements(out).copy_(_last_elements(value.expand(out.shape), out))
     return out
+
+
+def _fits(shape: Any, target: Any) -> bool:
+    return len(shape) <= len(target) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(target), strict=False))
+
+
+def _last_elements(x: Tensor, like: Tensor | None = None) -> Tensor:
+    """A tensor without the elements that share memory along a dimension of stride 0: the last one is written last."""
+    for dim, (size, step) in enumerate(zip(x.shape, (x if like is None else like).stride(), strict=True)):
+        x = x.narrow(dim, size - 1, 1) if step == 0 and size > 1 else x
+    return x
