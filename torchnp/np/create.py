@@ -12,6 +12,7 @@ from torch import Tensor
 from torchnp.np.dtypes import (
     NUMPY_OF,
     as_tensor,
+    beside,
     can_cast,
     carried,
     cast,
@@ -95,7 +96,7 @@ def _filled(name: str, fill: Any) -> None:
         if any(n < 0 for n in wanted):
             raise ValueError("negative dimensions are not allowed")
         kind = torch.float64 if dtype is None else torch_dtype(dtype)
-        return _by_columns(torch.full(wanted, fill, dtype=kind, device=_device(device)), order)
+        return beside(_by_columns(torch.full(wanted, fill, dtype=kind, device=_device(device)), order))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`numpy.{name}` as a tensor, float64 by default; ``device`` is torch's."

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from torchnp.np.arrays import on_arrays
-from torchnp.np.products import correlate_1d
+from torchnp.np.products import correlate_1d, slide
 from torchnp.np.rebound import OVERRIDES, rebound_row
 from torchnp.np.selection import interp_1d, monotonicity, place
+from torchnp.np.shapes import concatenate
 
 OVERRIDES["compiled_interp"] = OVERRIDES["compiled_interp_complex"] = on_arrays(interp_1d)
 OVERRIDES["_monotonicity"] = on_arrays(monotonicity)
 OVERRIDES["_place"] = on_arrays(place)
+OVERRIDES["_concatenate"] = on_arrays(concatenate)
+OVERRIDES["_unique_hash"] = lambda *args, **kwargs: NotImplemented  # NumPy then sorts
 
 # ---------------------------------------------------------------- elementwise
 
@@ -38,7 +41,7 @@ rebound_row("diff", "diff-of-number no-bool-subtraction")
 rebound_row("ediff1d interp")
 rebound_row("correlate", "conv-layout")
 rebound_row("convolve", "correlation")
-OVERRIDES["correlate"] = on_arrays(correlate_1d)  # numpy._core.multiarray's, which both call
+OVERRIDES["multiarray.correlate2"], OVERRIDES["multiarray.correlate"] = on_arrays(correlate_1d), on_arrays(slide)
 
 # ---------------------------------------------------------------- shapes and joins
 

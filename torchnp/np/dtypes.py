@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -175,6 +178,38 @@ def from_array(array: np.ndarray, like: Tensor | None = None) -> Tensor:
 
 def _device(like: Tensor | None) -> torch.device | None:
     return None if like is None or is_remote(like) else like.device
+
+
+class _Sessions(threading.local):
+    current: Any = None
+
+
+_SESSIONS = _Sessions()
+
+
+@contextlib.contextmanager
+def created_beside(arguments: Any) -> Iterator[None]:
+    """Make new buffers of NumPy's own code where its arguments are: on the server, if one of them is a handle."""
+    before = _SESSIONS.current
+    _SESSIONS.current = _session(arguments) or before
+    try:
+        yield
+    finally:
+        _SESSIONS.current = before
+
+
+def _session(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x._session if is_remote(x) else None
+    if isinstance(x, (list, tuple, dict)):
+        parts = x.values() if isinstance(x, dict) else x
+        return next((found for part in parts if (found := _session(part)) is not None), None)
+    return None
+
+
+def beside(x: Tensor) -> Tensor:
+    """Send a new buffer to the server of `created_beside`, or return it."""
+    return x if _SESSIONS.current is None else _SESSIONS.current.send(x)
 
 
 def is_remote(x: Tensor) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +21,9 @@ COMPARED = "comparison-in-promoted-dtype comparison-wraps-number"
 TO_FLOAT = "int-to-default-float"
 _LOG2 = math.log(2)
 _SIGN = torch.iinfo(torch.int64).min
+# Newer versions of NumPy take a single exponent of 0.5 for sqrt, which has no value for -inf.
+with np.errstate(invalid="ignore"):
+    _ROOTS = bool(np.isnan(np.power(np.array([-np.inf]), 0.5))[0])
 
 
 def ufunc(names: str, function: Callable, undoes: str = "", **how: Any) -> TensorUfunc:
@@ -218,7 +222,10 @@ def _power(x: Tensor, y: Tensor) -> Tensor:
         return _complex_power(x, y)
     if _is_int(x) and values_are_here(x, y) and bool((y < 0).any()):
         raise ValueError("Integers to negative integer powers are not allowed.")
-    return torch.pow(x, y)
+    found = torch.pow(x, y)
+    if _ROOTS and y.dim() == 0 and x.is_floating_point():
+        return torch.where(y == 0.5, torch.sqrt(x), found)
+    return found
 
 
 def _complex_power(x: Tensor, y: Tensor) -> Tensor:
@@ -535,7 +542,8 @@ def _nextafter(x: Tensor, y: Tensor) -> Tensor:
 
 def _spacing(x: Tensor) -> Tensor:
     if x.dtype in HALVES:  # NumPy goes up from negative halves too
-        return _nextafter(x, torch.full_like(x, math.inf)) - x
+        step = _nextafter(x, torch.full_like(x, math.inf)) - x
+        return torch.where(torch.isinf(x), torch.full_like(x, math.nan), step)
     to_next = torch.nextafter(x, torch.copysign(torch.full_like(x, math.inf), x)) - x
     return torch.where(torch.isinf(x), torch.full_like(x, math.nan), to_next)
 

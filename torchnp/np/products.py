@@ -175,7 +175,13 @@ def _parsed(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
 
 
 def correlate_1d(a: Any, v: Any, mode: Any = "valid") -> Tensor:
-    """Correlate two 1-d tensors, as `numpy.correlate` does, by products of windows."""
+    """Correlate two 1-d tensors, as `numpy.correlate` does: with the second conjugated."""
+    y = as_tensor(v)
+    return slide(a, torch.conj(y) if y.is_complex() else y, mode)
+
+
+def slide(a: Any, v: Any, mode: Any = "valid") -> Tensor:
+    """Return products of the windows of one 1-d tensor with the other, the shorter one."""
     x, y = as_tensor(a), as_tensor(v)
     if x.dim() != 1 or y.dim() != 1:
         raise ValueError("object too deep for desired array" if max(x.dim(), y.dim()) > 1 else "object of too small depth for desired array")
@@ -193,15 +199,9 @@ def correlate_1d(a: Any, v: Any, mode: Any = "valid") -> Tensor:
         raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got '{mode}')")
     left, right = ((0, 0), (m // 2, m - 1 - m // 2), (m - 1, m - 1))[names[mode]]
     zeros = torch.zeros(m, dtype=common, device=x.device)
-    if swapped and names[mode] == 1:
-        left, right = right, left
     padded = torch.cat([zeros[:left], long, zeros[:right]])
     windows = uncarried(carried(padded).unfold(0, m, 1), common)
-    kernel = torch.conj(short) if common.is_complex and not swapped else short
-    if swapped:
-        windows = torch.conj(windows) if common.is_complex else windows
-        found = _product(windows, kernel[:, None])[:, 0]
-        return uncarried(torch.flip(carried(found), (0,)), common)
-    return _product(windows, kernel[:, None])[:, 0]
+    found = _product(windows, short[:, None])[:, 0]
+    return uncarried(torch.flip(carried(found), (0,)), common) if swapped else found
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.np.arrays import TensorArray, on_arrays, unwrapped, wrapped
-from torchnp.np.dtypes import TORCH_OF
+from torchnp.np.dtypes import TORCH_OF, created_beside
 from torchnp.np.table import TABLE, add_row, in_numpy
 from torchnp.np.ufunc import TensorUfunc
 
@@ -90,7 +90,9 @@ class NumpyModule:
         self.__name__ = module.__name__
 
     def __getattr__(self, name: str) -> Any:
-        found = OVERRIDES[name] if name in OVERRIDES else translated(getattr(self._module, name))
+        full = f"{self.__name__.rpartition('.')[2]}.{name}"
+        override = OVERRIDES.get(full, OVERRIDES.get(name))
+        found = translated(getattr(self._module, name)) if override is None else override
         if not name.startswith("__"):
             setattr(self, name, found)
         return found
@@ -103,7 +105,7 @@ NAMESPACE = NumpyModule(np)
 
 
 @functools.cache
-def _public() -> dict[int, str]:
+def public_names() -> dict[int, str]:
     """The names of NumPy's public functions by their ids; of several names the first that has a row."""
     found: dict[int, str] = {}
     for space, module in (("", np), ("linalg.", np.linalg), ("fft.", np.fft), ("lib.stride_tricks.", np.lib.stride_tricks)):
@@ -193,7 +195,7 @@ def translated(value: Any) -> Any:
         return array_function(value.__name__)
     if isinstance(value, type) or not callable(value):
         return {k: translated(v) for k, v in value.items()} if _holds_functions(value) else value
-    name = _public().get(id(value))
+    name = public_names().get(id(value))
     if name is not None:
         return array_function(name)
     inner = getattr(value, "_implementation", value)
@@ -245,8 +247,7 @@ def rebound(function: Any) -> types.FunctionType:
     for name in _names_in(inner.__code__):
         if name in inner.__globals__:
             value = inner.__globals__[name]
-            public = _public().get(id(value)) if callable(value) else None
-            space[name] = OVERRIDES[name] if name in OVERRIDES and public is None else translated(value)
+            space[name] = OVERRIDES[name] if name in OVERRIDES else translated(value)
     return made
 
 
@@ -266,7 +267,8 @@ def rebound_row(names: str, undoes: str = "") -> None:
 
 def _on_tensors(name: str, original: Callable) -> Callable:
     def function(*args: Any, **kwargs: Any) -> Any:
-        return unwrapped(rebound(original)(*wrapped_arguments(args), **wrapped_arguments(kwargs)))
+        with created_beside((args, kwargs)):
+            return unwrapped(rebound(original)(*wrapped_arguments(args), **wrapped_arguments(kwargs)))
 
     def by_arrays(*args: Any, **kwargs: Any) -> Any:
         return rebound(original)(*args, **kwargs)

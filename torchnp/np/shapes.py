@@ -162,6 +162,17 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tensor:
     return x.expand(wanted)
 
 
+@row("lib.stride_tricks.as_strided", "as-strided-storage as-strided-elements as-strided-bounds")
+def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True) -> Tensor:
+    """`numpy.lib.stride_tricks.as_strided` of a tensor: strides in bytes, from the tensor's own first element."""
+    value = as_tensor(x)
+    steps = [s * value.element_size() for s in value.stride()] if strides is None else sizes(strides)
+    if any(s < 0 or s % value.element_size() for s in steps):
+        raise ValueError("strides of tensors are whole elements, and not negative")
+    elements = [s // value.element_size() for s in steps]
+    return torch.as_strided(value, tuple(value.shape) if shape is None else sizes(shape), elements)
+
+
 @row("broadcast_arrays")
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
     """`numpy.broadcast_arrays` on tensors."""
