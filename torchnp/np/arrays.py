@@ -159,6 +159,11 @@ class TensorArray:
         return bool((self == value).any())
 
     def __getitem__(self, index: Any) -> Any:
+        if OBSERVER is not None:
+            return OBSERVER.call("getitem", TensorArray._get, (self, index), {})
+        return self._get(index)
+
+    def _get(self, index: Any) -> TensorArray:
         given = unwrapped(index)
         found = index_of(self.tensor, given)
         if found.dim() == 0 and not _names_rest(given):
@@ -168,6 +173,12 @@ class TensorArray:
         return TensorArray(found, self.readonly and not _picks(given), None if _picks(given) else self.mirror)
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if OBSERVER is not None:
+            OBSERVER.call("setitem", TensorArray._set, (self, index, value), {})
+        else:
+            self._set(index, value)
+
+    def _set(self, index: Any, value: Any) -> None:
         if self.readonly:
             raise ValueError("assignment destination is read-only")
         given = unwrapped(value)
@@ -479,10 +490,14 @@ def _refuse_readonly(out: Any) -> None:
             raise ValueError("output array is read-only")
 
 
+OBSERVER: Any = None  # a `torchnp.np.script.ScriptReport` while it runs a script
+
+
 def _run(name: str, *args: Any, **kwargs: Any) -> Any:
     from torchnp.np.rebound import NAMESPACE
 
-    return getattr(NAMESPACE, name)(*args, **kwargs)
+    function = getattr(NAMESPACE, name)
+    return function(*args, **kwargs) if OBSERVER is None else OBSERVER.call(name, function, args, kwargs)
 
 
 def _method(name: str) -> Callable:

@@ -193,6 +193,12 @@ def translated(value: Any) -> Any:
         return _module(value) if value.__name__.partition(".")[0] == "numpy" else value
     if isinstance(value, np.ufunc) and value.__name__ in TABLE:
         return array_function(value.__name__)
+    if any(value is draws for draws in (np.random.Generator, np.random.RandomState, np.random.default_rng)):
+        return lambda *args, **kwargs: GeneratorOnTensors(value(*args, **kwargs))
+    if isinstance(getattr(value, "__self__", None), np.random.RandomState):
+        return computed_by_numpy(f"random.{value.__name__}", value)
+    if type(value).__module__ == "numpy.lib._index_tricks_impl" and not isinstance(value, type):
+        return _rebound_instance(value)
     if isinstance(value, type) or not callable(value):
         return {k: translated(v) for k, v in value.items()} if _holds_functions(value) else value
     name = public_names().get(id(value))
@@ -206,6 +212,25 @@ def translated(value: Any) -> Any:
 
 def _module(module: types.ModuleType) -> NumpyModule:
     return NAMESPACE if module is np else _modules(module)
+
+
+def rebound_module(module: Any, top: NumpyModule) -> Any:
+    """Return a module of NumPy by its name below another one that stands for NumPy."""
+    found: Any = top
+    for part in module.__name__.split(".")[1:]:
+        found = getattr(found, part)
+    return found
+
+
+class GeneratorOnTensors:
+    """A random generator of NumPy whose draws are arrays of tensors: NumPy's own streams."""
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._generator, name)
+        return computed_by_numpy(name, found) if callable(found) else found
 
 
 @functools.cache
@@ -248,6 +273,24 @@ def rebound(function: Any) -> types.FunctionType:
         if name in inner.__globals__:
             value = inner.__globals__[name]
             space[name] = OVERRIDES[name] if name in OVERRIDES else translated(value)
+    return made
+
+
+def _rebound_instance(value: Any) -> Any:
+    """An object such as ``np.r_`` or ``np.mgrid``, with the methods of its class rebound."""
+    members: dict[str, Any] = {}
+    for cls in reversed(type(value).__mro__[:-1]):
+        for name, member in vars(cls).items():
+            if isinstance(member, types.FunctionType):
+                members[name] = rebound(member)
+            elif isinstance(member, staticmethod):
+                members[name] = staticmethod(translated(member.__func__))
+            elif not name.startswith("__") and not isinstance(member, types.MemberDescriptorType):
+                members[name] = member
+    made = object.__new__(type(type(value).__name__, (), members))
+    slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
+    for name in (*getattr(value, "__dict__", ()), *slots):
+        setattr(made, name, getattr(value, name))
     return made
 
 

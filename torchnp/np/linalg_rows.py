@@ -78,7 +78,7 @@ def _lstsq(a: Tensor, b: Tensor, rcond: Any, **kwargs: Any) -> tuple[Tensor, Ten
     found = torch.linalg.lstsq(a, b, rcond=tolerance, driver="gelsd")
     rest = b - a @ found.solution
     squares = (rest.real**2 + rest.imag**2) if rest.is_complex() else rest**2
-    return found.solution, squares.sum(-2), found.rank, found.singular_values
+    return found.solution, squares.sum(-2), found.rank.to(torch.int32), found.singular_values
 
 
 def _slogdet(a: Tensor, **kwargs: Any) -> tuple[Tensor, Tensor]:
