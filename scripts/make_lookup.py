@@ -2,7 +2,7 @@
 
     python scripts/make_lookup.py [--check] [--examples]
 
-These are ops.json, differences.json, callers.tsv, torch_names.txt and examples.tsv. Run it after a change of ``like=``, ``differs=``, a docstring
+These are ops.json, differences.json, callers.tsv, torch_names.txt, examples.tsv and numpy_rows.tsv. Run it after a change of ``like=``, ``differs=``, a docstring
 of a kernel, the catalogue or what the proof counted; a test compares. ``--examples`` asks torch again for the example that
 each operator has of each of its differences, and the proof where the catalogue's do not fit, which takes some minutes; without it the examples of pairs that are no longer
 declared are dropped, and those of new pairs are added.
@@ -23,7 +23,7 @@ from opinfo_tests.proof import tier
 from torchnp.core.schema import of_any_version
 from torchnp.difference_catalogue import CHAPTERS
 from torchnp.differences import Difference
-from torchnp.lookup import json_export, op_index, spellings
+from torchnp.lookup import json_export, on_tensors, op_index, spellings
 
 OF_PYTHON = ("__firstlineno__", "__static_attributes__")  # of every class from Python 3.13 on
 DATA = Path(torchnp.__file__).parent / "data"
@@ -85,6 +85,13 @@ def names_lines() -> list[str]:
     return rows
 
 
+def numpy_rows_lines() -> list[str]:
+    """The functions of `torchnp.np`, and the differences that each undoes."""
+    import torchnp.np
+
+    return on_tensors.text({name: row.undoes for name, row in torchnp.np.table.items()}).splitlines()
+
+
 def _found(space: Any, name: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -99,6 +106,7 @@ def main() -> int:
         "differences.json": differences_lines,
         "callers.tsv": callers_lines,
         "examples.tsv": lambda: examples.lines("--examples" in sys.argv),
+        "numpy_rows.tsv": numpy_rows_lines,
     }
     for name, made in asked.items():
         text, path = "\n".join(made()) + "\n", DATA / name

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-REFUSED_FILE = Path(__file__).parent.parent / "data" / "numpy_refused.toml"
+from torchnp.lookup.on_tensors import refused
+
+__all__ = ["TABLE", "NumpyRow", "add_row", "in_numpy", "refused", "row"]
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,3 @@ def in_numpy(name: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part, None)
     return found
-
-
-@functools.cache
-def refused() -> dict[str, str]:
-    """Return the public names of NumPy that have no row, each with the reason."""
-    groups = tomllib.loads(REFUSED_FILE.read_text(encoding="utf-8"))
-    return {name: group["reason"] for group in groups.values() for name in group["names"].split()}
