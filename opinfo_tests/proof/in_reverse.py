@@ -56,7 +56,9 @@ def _helpers() -> dict[str, Any]:
     for name, value in vars(template_helpers).items():
         if isinstance(value, types.FunctionType) and value.__module__ == template_helpers.__name__:
             space[name] = types.FunctionType(value.__code__, space, name, value.__defaults__, value.__closure__)
-    return {name: space.get(name, NAMESPACE if name == "np" else value) for name, value in template_helpers.HELPERS.items()}
+    return {
+        name: space.get(name, NAMESPACE if name == "np" else value) for name, value in template_helpers.HELPERS.items()
+    }
 
 
 def _on_tensors(call: NaturalCall, name: str) -> Seen:
@@ -144,7 +146,9 @@ def _add(account: ReverseAccount, case: Any, want: Seen, mine: Seen, wide: Natur
     elif found.kind in ("coarse", "value", "not finite") and _is_nearer(wide, want, mine):
         account.nearer += 1
     else:
-        words = {"torch refuses": "NumPy alone refuses", "numpy refuses": "only NumPy computes"}.get(found.kind, found.kind)
+        words = {"torch refuses": "NumPy alone refuses", "numpy refuses": "only NumPy computes"}.get(
+            found.kind, found.kind
+        )
         account.failed.append((f"{words}: {found.message.replace('torch gives', 'NumPy gives')}", case.describe()))
 
 
@@ -194,7 +198,10 @@ def main(arguments: list[str] | None = None) -> int:
         }
     )
     failing = sum(bool(x.failed) for x in accounts.values())
-    print(f"{len(accounts)} functions, {failing} with failures; calls: " + ", ".join(f"{n:,} {k}" for k, n in total.items()))
+    print(
+        f"{len(accounts)} functions, {failing} with failures; calls: "
+        + ", ".join(f"{n:,} {k}" for k, n in total.items())
+    )
     return 1 if failing else 0
 
 

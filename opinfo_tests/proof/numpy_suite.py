@@ -47,7 +47,9 @@ class TestingOnArrays:
         from torchnp.np.rebound import computed_by_numpy
 
         value = getattr(np.testing, name)
-        plain = name.startswith(("assert_raises", "assert_warns", "assert_no_warnings")) or not name.startswith("assert")
+        plain = name.startswith(("assert_raises", "assert_warns", "assert_no_warnings")) or not name.startswith(
+            "assert"
+        )
         return value if plain or isinstance(value, type) else computed_by_numpy(name, value)
 
 
@@ -91,6 +93,12 @@ class SuitePlugin:
         """Make a module whose imports are on tensors."""
         return _TestFile.from_parent(parent, path=module_path)
 
+    def pytest_collectreport(self, report: Any) -> None:
+        """Count a file that cannot be imported."""
+        if report.failed:
+            self.failures.append((report.nodeid, f"not imported: {str(report.longrepr)[-300:]}"))
+            self.counts.setdefault(Path(report.nodeid).name, Counter())["not imported"] += 1
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Count a test's outcome."""
         if report.when != "call" and report.passed:
@@ -108,7 +116,7 @@ class SuitePlugin:
 
 def run_suite(files: tuple[str, ...] = FILES, select: str = "") -> SuitePlugin:
     """Run NumPy's test files on tensors, in this process, and return the counts."""
-    import torchnp.np  # noqa: F401
+    import torchnp.np
 
     root = Path(np.__file__).parent
     plugin = SuitePlugin()
@@ -123,7 +131,9 @@ def run_suite(files: tuple[str, ...] = FILES, select: str = "") -> SuitePlugin:
 def main(arguments: list[str] | None = None) -> int:
     """Print counts by file: passed, failed, beyond tensors, skipped."""
     parser = argparse.ArgumentParser(prog="python -m opinfo_tests.proof.numpy_suite", description=__doc__)
-    parser.add_argument("files", nargs="*", help="such as lib/tests/test_arraypad.py; default: all that concern functions here")
+    parser.add_argument(
+        "files", nargs="*", help="such as lib/tests/test_arraypad.py; default: all that concern functions here"
+    )
     parser.add_argument("-k", dest="select", default="", help="pytest's expression of names")
     parser.add_argument("--failures", action="store_true", help="list what fails")
     given = parser.parse_args(arguments)

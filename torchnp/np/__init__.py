@@ -9,16 +9,24 @@ operators NumPy's meaning. ``python -m torchnp.np FILE.py`` runs a script on ten
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from typing import Any
 
 if importlib.util.find_spec("torch") is None:
-    raise ModuleNotFoundError("torchnp.np works on torch's tensors: it needs the package torch: pip install torch", name="torch")
+    raise ModuleNotFoundError(
+        "torchnp.np works on torch's tensors: it needs the package torch: pip install torch", name="torch"
+    )
 
-from torchnp.np import create, derived, elementwise, fft_rows, linalg_rows, products, reductions, selection, shapes, sorting  # noqa: F401
 from torchnp.np.create import CONSTANTS, DTYPES
 from torchnp.np.semantics import semantics
 from torchnp.np.table import TABLE, NumpyRow, refused
+
+# Each module adds its rows.
+for _module in (
+    "elementwise", "reductions", "sorting", "shapes", "create", "selection", "products", "linalg_rows", "fft_rows", "derived", "sets",
+):  # fmt: skip
+    importlib.import_module(f"torchnp.np.{_module}")
 
 table = TABLE
 
@@ -60,4 +68,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *DTYPES, *CONSTANTS, *(n for n in TABLE if "." not in n), *(n for n in _SPACES if "." not in n)})
+    return sorted(
+        {*__all__, *DTYPES, *CONSTANTS, *(n for n in TABLE if "." not in n), *(n for n in _SPACES if "." not in n)}
+    )

@@ -82,12 +82,12 @@ class TensorArray:
         return tuple(s * self.itemsize for s in self.tensor.stride())
 
     @property
-    def T(self) -> TensorArray:  # noqa: N802
+    def T(self) -> TensorArray:
         """The array with its axes reversed."""
         return _run("transpose", self)
 
     @property
-    def mT(self) -> TensorArray:  # noqa: N802
+    def mT(self) -> TensorArray:
         """The array with its last two axes exchanged."""
         return _run("matrix_transpose", self)
 
@@ -236,7 +236,11 @@ class TensorArray:
             if self.size != 1:
                 raise ValueError("can only convert an array of size 1 to a Python scalar")
             return self.tensor.reshape(()).item()
-        return self.reshape(-1)[index[0]].item() if len(index) == 1 and not isinstance(index[0], tuple) else self[index].item()
+        return (
+            self.reshape(-1)[index[0]].item()
+            if len(index) == 1 and not isinstance(index[0], tuple)
+            else self[index].item()
+        )
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
@@ -246,15 +250,21 @@ class TensorArray:
         """The elements' bytes."""
         return np.asarray(self).tobytes(order)
 
-    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> TensorArray:
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> TensorArray:
         """The array in another dtype."""
         if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
-            raise TypeError(f"Cannot cast array data from {self.dtype!r} to {np.dtype(dtype)!r} according to the rule '{casting}'")
+            raise TypeError(
+                f"Cannot cast array data from {self.dtype!r} to {np.dtype(dtype)!r} according to the rule '{casting}'"
+            )
         return self if not copy and self.dtype == dtype else _run("astype", self, dtype, copy=copy)
 
     def view(self, dtype: Any = None, type: Any = None) -> TensorArray:
         """The same memory in another dtype."""
-        if dtype is None or isinstance(dtype, builtins_type) and not issubclass(dtype, np.generic | bool | int | float | complex):
+        if dtype is None or (
+            isinstance(dtype, builtins_type) and not issubclass(dtype, np.generic | bool | int | float | complex)
+        ):
             return TensorArray(self.tensor[...], self.readonly)
         return TensorArray(self.tensor.view(torch_dtype(dtype)), self.readonly)
 
@@ -511,10 +521,39 @@ def _method(name: str) -> Callable:
     return call
 
 
-for _name in (
-    "all any argmax argmin argpartition argsort choose clip conj conjugate cumprod cumsum diagonal dot max mean min nonzero "
-    "prod put ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
-).split():
+for _name in [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argpartition",
+    "argsort",
+    "choose",
+    "clip",
+    "conj",
+    "conjugate",
+    "cumprod",
+    "cumsum",
+    "diagonal",
+    "dot",
+    "max",
+    "mean",
+    "min",
+    "nonzero",
+    "prod",
+    "put",
+    "ravel",
+    "repeat",
+    "round",
+    "searchsorted",
+    "squeeze",
+    "std",
+    "sum",
+    "swapaxes",
+    "take",
+    "trace",
+    "var",
+]:
     setattr(TensorArray, _name, _method(_name))
 TensorArray.compress = lambda self, condition, axis=None, out=None: _run("compress", condition, self, axis, out)  # type: ignore[attr-defined]
 
@@ -571,4 +610,3 @@ for _operator, _name in _COMPARED.items():
 for _operator, _name in _UNARY.items():
     setattr(TensorArray, f"__{_operator}__", lambda self, _n=_name: _run(_n, self))
 TensorArray.__pow__ = _power  # type: ignore[attr-defined]
-

@@ -89,9 +89,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> T
 
 
 def _filled(name: str, fill: Any) -> None:
-    def function(
-        shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
-    ) -> Tensor:
+    def function(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Tensor:
         wanted = sizes(shape)
         if any(n < 0 for n in wanted):
             raise ValueError("negative dimensions are not allowed")
@@ -113,7 +111,9 @@ _filled("empty", 0)  # NumPy's values are anything; zeros keep runs alike
 
 
 @row("full", "default-dtype fill-overflow only-floats-derive")
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Tensor:
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+) -> Tensor:
     """`numpy.full` as a tensor; an integer out of the dtype's range is an error."""
     value = _fill_value(fill_value, None if dtype is None else torch_dtype(dtype))
     return _by_columns(broadcast_to(value, sizes(shape)).clone().to(_device(device)), order)
@@ -163,7 +163,9 @@ def full_like(
 
 
 @row("arange", "arange-truncates arange-bounds range-inclusive default-dtype")
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, like: Any = None) -> Tensor:
+def arange(
+    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, like: Any = None
+) -> Tensor:
     """`numpy.arange` as a tensor: the first value plus multiples of the first step in the dtype."""
     bounds = [x.item() if isinstance(x, Tensor) else x for x in (start, stop, step)]
     found = np.arange(*bounds[:2], bounds[2] if step is not None else 1) if stop is not None else np.arange(bounds[0])
@@ -173,12 +175,13 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
 
 
 @row("eye", "default-dtype")
-def eye(N: int, M: Any = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None) -> Tensor:
+def eye(
+    N: int, M: Any = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None
+) -> Tensor:
     """`numpy.eye` as a tensor, with ones on the ``k``-th diagonal."""
     rows, columns = int(N), int(N if M is None else M)
-    is_one = (
-        torch.arange(columns, device=_device(device))
-        == torch.arange(rows, device=_device(device))[:, None] + int(k)
+    is_one = torch.arange(columns, device=_device(device)) == torch.arange(rows, device=_device(device))[:, None] + int(
+        k
     )
     return _by_columns(cast(is_one, torch_dtype(dtype)), order)
 
@@ -187,7 +190,9 @@ def _triangle(name: str, upper: bool) -> None:
     def function(m: Any, k: int = 0) -> Tensor:
         x = as_tensor(m)
         if x.dim() == 0:
-            raise ValueError("Input array must be at least 1-dimensional") if False else TypeError("tri() of a 0-d array")
+            raise (
+                ValueError("Input array must be at least 1-dimensional") if False else TypeError("tri() of a 0-d array")
+            )
         x = x.expand(x.shape[0], x.shape[0]) if x.dim() == 1 else x
         return uncarried((torch.triu if upper else torch.tril)(carried(x), int(k)), x.dtype)
 
@@ -205,7 +210,11 @@ def copyto(dst: Tensor, src: Any, casting: str = "same_kind", where: Any = True)
     """`numpy.copyto` on tensors: in place, as if the source were copied first."""
     if not isinstance(dst, Tensor):
         raise TypeError(f"copyto() argument 1 must be numpy.ndarray, not {type(dst).__name__}")
-    value = number(src, dst.dtype, dst) if type(src) in (int, float, complex) and _fits(src, dst.dtype) else as_tensor(src, like=dst)
+    value = (
+        number(src, dst.dtype, dst)
+        if type(src) in (int, float, complex) and _fits(src, dst.dtype)
+        else as_tensor(src, like=dst)
+    )
     if not can_cast(value.dtype, dst.dtype, casting):
         names = (numpy_dtype(value.dtype), numpy_dtype(dst.dtype))
         raise TypeError(f"Cannot cast array data from {names[0]!r} to {names[1]!r} according to the rule '{casting}'")
@@ -269,4 +278,11 @@ def iinfo(int_type: Any) -> np.iinfo:
 
 
 DTYPES = {name: t for t, n in NUMPY_OF.items() if hasattr(np, name := n.name)}
-CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "euler_gamma": np.euler_gamma, "newaxis": None}
+CONSTANTS = {
+    "pi": math.pi,
+    "e": math.e,
+    "inf": math.inf,
+    "nan": math.nan,
+    "euler_gamma": np.euler_gamma,
+    "newaxis": None,
+}

@@ -27,7 +27,9 @@ rebound_row("unwrap", "no-integers")
 rebound_row("average", "no-integers")
 rebound_row("cov corrcoef", "cov-dtype cov-weights correction")
 rebound_row("quantile percentile", "quantile-dtypes quantile-methods quantile-size no-integers")
-rebound_row("nanquantile nanpercentile", "quantile-dtypes quantile-methods nanquantile-of-nothing quantile-of-negative-zero")
+rebound_row(
+    "nanquantile nanpercentile", "quantile-dtypes quantile-methods nanquantile-of-nothing quantile-of-negative-zero"
+)
 rebound_row("nansum", "no-complex sum-dtype")
 rebound_row("nanmean nanmedian", "no-integers lower-median")
 rebound_row("nanvar nanstd", "correction no-integers")
@@ -57,12 +59,10 @@ rebound_row("insert append delete trim_zeros apply_along_axis apply_over_axes")
 # ---------------------------------------------------------------- indexing and sets
 
 rebound_row("take_along_axis", "take-along-flat take-along-wraps gather-crops")
-rebound_row("put_along_axis", "index-copy-long")
 rebound_row("argwhere", "nonzero-static-size")
 rebound_row("flatnonzero ix_ select piecewise fill_diagonal diag_indices diag_indices_from mask_indices indices")
 rebound_row("extract", "masks-broadcast")
 rebound_row("tril_indices triu_indices tril_indices_from triu_indices_from", "triangle-indices")
-rebound_row("unique", "unique-results unique-nan")
 rebound_row("unique_all unique_counts unique_inverse unique_values union1d intersect1d setdiff1d setxor1d")
 rebound_row("isin sort_complex")
 

@@ -167,6 +167,8 @@ def as_tensor(x: Any, dtype: Any = None, like: Tensor | None = None) -> Tensor:
 
 def from_array(array: np.ndarray, like: Tensor | None = None) -> Tensor:
     """Return an array as a tensor: in the same memory where torch can, which is where no stride is negative."""
+    if array.dtype.kind in "iu":  # long long is another type than long, and torch knows one of them
+        array = array.view(f"{array.dtype.kind}{array.dtype.itemsize}")
     if array.dtype == NUMPY_OF[torch.bfloat16]:
         found = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     elif any(s < 0 or s % array.itemsize for s in array.strides) or not array.flags.writeable:
@@ -281,4 +283,6 @@ def values_are_here(*tensors: Any) -> bool:
     """Whether values may be read: not under torch.compile, not of handles, fake or batched tensors."""
     if torch.compiler.is_compiling():
         return False
-    return all(type(t) in (Tensor, torch.nn.Parameter) and t.device.type != "meta" for t in tensors if isinstance(t, Tensor))
+    return all(
+        type(t) in (Tensor, torch.nn.Parameter) and t.device.type != "meta" for t in tensors if isinstance(t, Tensor)
+    )

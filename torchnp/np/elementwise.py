@@ -14,7 +14,9 @@ from torchnp.np.dtypes import HALVES, values_are_here
 from torchnp.np.table import TABLE, add_row, in_numpy
 from torchnp.np.ufunc import TensorUfunc
 
-PROMOTION = "three-tier-promotion int-float-promotion number-promotion number-wraps unsigned-promotion prims-no-promotion"
+PROMOTION = (
+    "three-tier-promotion int-float-promotion number-promotion number-wraps unsigned-promotion prims-no-promotion"
+)
 OF_COMPLEX = f"{PROMOTION} complex-number-promotion"
 WRITES = "out-resized out-overlap inplace-within-category"
 COMPARED = "comparison-in-promoted-dtype comparison-wraps-number"
@@ -150,13 +152,16 @@ minimum = ufunc(
 ufunc("fmax", _larger_number(torch.fmax, True), f"no-complex-maximum {PROMOTION}", ordered=True)
 ufunc("fmin", _larger_number(torch.fmin, False), f"no-complex-maximum {PROMOTION}", ordered=True)
 
+
 def _of_mixed(function: Callable) -> Callable:
     """A comparison of int64 with uint64: what is negative is less than all of the other."""
 
     def compare(x: Tensor, y: Tensor, first_unsigned: bool) -> Tensor:
         negative = (y if first_unsigned else x) < 0
         order = torch.full_like(y if first_unsigned else x, _SIGN)
-        by_sign = function(torch.zeros_like(order), order) if first_unsigned else function(order, torch.zeros_like(order))
+        by_sign = (
+            function(torch.zeros_like(order), order) if first_unsigned else function(order, torch.zeros_like(order))
+        )
         return torch.where(negative, by_sign, function(x ^ _SIGN, y ^ _SIGN))
 
     return compare
@@ -164,11 +169,34 @@ def _of_mixed(function: Callable) -> Callable:
 
 equal = ufunc("equal", torch.eq, f"{COMPARED} {OF_COMPLEX}", mixed=_of_mixed(torch.eq))
 not_equal = ufunc("not_equal", torch.ne, f"{COMPARED} {OF_COMPLEX}", mixed=_of_mixed(torch.ne))
-less = ufunc("less", _compared(torch.lt, False, False), f"no-complex-comparison {COMPARED}", ordered=True, mixed=_of_mixed(torch.lt))
-less_equal = ufunc("less_equal", _compared(torch.le, False, True), f"no-complex-comparison {COMPARED}", ordered=True, mixed=_of_mixed(torch.le))
-greater = ufunc("greater", _compared(torch.gt, True, False), f"no-complex-comparison {COMPARED}", ordered=True, mixed=_of_mixed(torch.gt))
+less = ufunc(
+    "less",
+    _compared(torch.lt, False, False),
+    f"no-complex-comparison {COMPARED}",
+    ordered=True,
+    mixed=_of_mixed(torch.lt),
+)
+less_equal = ufunc(
+    "less_equal",
+    _compared(torch.le, False, True),
+    f"no-complex-comparison {COMPARED}",
+    ordered=True,
+    mixed=_of_mixed(torch.le),
+)
+greater = ufunc(
+    "greater",
+    _compared(torch.gt, True, False),
+    f"no-complex-comparison {COMPARED}",
+    ordered=True,
+    mixed=_of_mixed(torch.gt),
+)
 greater_equal = ufunc(
-    "greater_equal", _compared(torch.ge, True, True), f"no-complex-comparison {COMPARED}", ordered=True, mixed=_of_mixed(torch.ge))
+    "greater_equal",
+    _compared(torch.ge, True, True),
+    f"no-complex-comparison {COMPARED}",
+    ordered=True,
+    mixed=_of_mixed(torch.ge),
+)
 
 # ---------------------------------------------------------------- arithmetic
 
@@ -230,7 +258,11 @@ def _power(x: Tensor, y: Tensor) -> Tensor:
 
 def _complex_power(x: Tensor, y: Tensor) -> Tensor:
     """Powers of 0 as NumPy has them: 1, 0, or nan where the exponent's real part is not positive."""
-    at_zero = torch.where(y == 0, torch.ones_like(y), torch.where(y.real > 0, torch.zeros_like(y), torch.full_like(y, complex(math.nan, math.nan))))
+    at_zero = torch.where(
+        y == 0,
+        torch.ones_like(y),
+        torch.where(y.real > 0, torch.zeros_like(y), torch.full_like(y, complex(math.nan, math.nan))),
+    )
     return torch.where((x == 0) | (y == 0), at_zero, _whole_power(x, y, torch.pow(x, y)))
 
 
@@ -263,7 +295,9 @@ def _parts_of_complex(function: Callable) -> Callable:
     def by_parts(x: Tensor, y: Tensor) -> Tensor:
         if not x.is_complex():
             return function(x, y)
-        return torch.view_as_complex(function(torch.view_as_real(x.resolve_conj()), torch.view_as_real(y.resolve_conj())))
+        return torch.view_as_complex(
+            function(torch.view_as_real(x.resolve_conj()), torch.view_as_real(y.resolve_conj()))
+        )
 
     return by_parts
 
@@ -272,7 +306,9 @@ def _multiply(x: Tensor, y: Tensor) -> Tensor:
     return torch.logical_and(x, y) if _of_bool(x) else torch.mul(x, y)
 
 
-add = ufunc("add", _parts_of_complex(torch.add), f"{OF_COMPLEX} {WRITES} index-write-overlap", reduce=_sum, accumulate=_cumsum)
+add = ufunc(
+    "add", _parts_of_complex(torch.add), f"{OF_COMPLEX} {WRITES} index-write-overlap", reduce=_sum, accumulate=_cumsum
+)
 subtract = ufunc("subtract", _parts_of_complex(torch.sub), f"{OF_COMPLEX} {WRITES} no-bool-subtraction overlap-operand")
 multiply = ufunc(
     "multiply", _multiply, f"{OF_COMPLEX} {WRITES}", reduce=_prod,
@@ -280,7 +316,10 @@ multiply = ufunc(
 )  # fmt: skip
 divide = ufunc("divide true_divide", _divide, f"{OF_COMPLEX} {WRITES} {TO_FLOAT} prims-integer-div")
 floor_divide = ufunc(
-    "floor_divide", _floor_divide, f"{PROMOTION} integer-division-by-zero", unsigned=lambda x, y: _divmod_of_uint64(x, y)[0]
+    "floor_divide",
+    _floor_divide,
+    f"{PROMOTION} integer-division-by-zero",
+    unsigned=lambda x, y: _divmod_of_uint64(x, y)[0],
 )
 remainder = ufunc(
     "remainder mod", _remainder, f"{PROMOTION} no-bool-remainder remainder-zero-sign integer-division-by-zero",
@@ -293,7 +332,9 @@ power = ufunc(
     f"{OF_COMPLEX} bool-power-is-int64 power-of-bools integer-negative-powers half-power-is-sqrt scalar-left-operand",
     unsigned=_power_of_uint64,
 )  # fmt: skip
-ufunc("float_power", lambda x, y: _complex_power(x, y) if x.is_complex() else torch.pow(x, y), f"{OF_COMPLEX} {TO_FLOAT}")
+ufunc(
+    "float_power", lambda x, y: _complex_power(x, y) if x.is_complex() else torch.pow(x, y), f"{OF_COMPLEX} {TO_FLOAT}"
+)
 negative = ufunc("negative", lambda x: torch.neg(x), "negative-strided")
 ufunc("positive", torch.clone, "positive-is-self")
 
@@ -342,14 +383,18 @@ ufunc("sign", _sign, "sign-of-nan sign-of-bool", unsigned=lambda x: (x != 0).to(
 ufunc("signbit", torch.signbit, TO_FLOAT)
 ufunc("copysign", torch.copysign, PROMOTION)
 ufunc("square", lambda x: _multiply(x, x))
-reciprocal = ufunc("reciprocal", _reciprocal, "reciprocal-of-integers reciprocal-of-complex-zero complex-zero-sign", unsigned=lambda x: (x == 1).to(torch.int64))
+reciprocal = ufunc(
+    "reciprocal",
+    _reciprocal,
+    "reciprocal-of-integers reciprocal-of-complex-zero complex-zero-sign",
+    unsigned=lambda x: (x == 1).to(torch.int64),
+)
 ufunc("floor", _kept_bool(torch.floor), "no-bool-rounding")
 ufunc("ceil", _kept_bool(torch.ceil), "no-bool-rounding")
 ufunc("trunc", _kept_bool(torch.trunc), "no-bool-rounding")
 rint = ufunc("rint", _rint, f"{TO_FLOAT} no-bool-rounding")
 
 # ---------------------------------------------------------------- exponentials and logarithms
-
 
 
 def _logaddexp2(x: Tensor, y: Tensor) -> Tensor:
@@ -523,7 +568,12 @@ def _ldexp(x: Tensor, exponent: Tensor) -> Tensor:
     half = torch.floor(whole / 2)
     quarter = torch.floor(half / 2)
     wide = x.double()
-    for step in (quarter, half - quarter, torch.floor((whole - half) / 2), whole - half - torch.floor((whole - half) / 2)):
+    for step in (
+        quarter,
+        half - quarter,
+        torch.floor((whole - half) / 2),
+        whole - half - torch.floor((whole - half) / 2),
+    ):
         wide = wide * torch.exp2(step)
     return wide.to(x.dtype)
 

@@ -19,7 +19,9 @@ _SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 UNDONE = "fft-of-integers no-half-fft fft-out-kind fft-out-exact fft-out-sized fft-of-nothing"
 
 
-def raw_fft(a: Tensor, n: int, axis: int, is_real: bool, is_forward: bool, norm: Any, out: Tensor | None = None) -> Tensor:
+def raw_fft(
+    a: Tensor, n: int, axis: int, is_real: bool, is_forward: bool, norm: Any, out: Tensor | None = None
+) -> Tensor:
     """Transform along an axis, as NumPy's function of this name: ``n`` points, any dtype, ``out=`` of any kind."""
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
@@ -35,7 +37,11 @@ def raw_fft(a: Tensor, n: int, axis: int, is_real: bool, is_forward: bool, norm:
     if is_real and is_forward and a.is_complex():
         name = "rfft_n_even" if n % 2 == 0 else "rfft_n_odd"
         raise TypeError(f"ufunc '{name}' did not contain a loop with signature matching types {numpy_dtype(a.dtype)!r}")
-    function = (torch.fft.rfft if is_forward else torch.fft.irfft) if is_real else (torch.fft.fft if is_forward else torch.fft.ifft)
+    function = (
+        (torch.fft.rfft if is_forward else torch.fft.irfft)
+        if is_real
+        else (torch.fft.fft if is_forward else torch.fft.ifft)
+    )
     found = function(_ready(a, is_real and is_forward), n, place, _NORMS[norm]) if a.numel() else torch.zeros(
         shape, dtype=_result(a, is_real and not is_forward), device=a.device)  # fmt: skip
     if out is None:
@@ -43,7 +49,9 @@ def raw_fft(a: Tensor, n: int, axis: int, is_real: bool, is_forward: bool, norm:
     if not np.can_cast(numpy_dtype(found.dtype), numpy_dtype(out.dtype), "same_kind"):
         name = "irfft" if is_real else "fft"
         names = (numpy_dtype(found.dtype), numpy_dtype(out.dtype))
-        raise TypeError(f"Cannot cast ufunc '{name}' output from {names[0]!r} to {names[1]!r} with casting rule 'same_kind'")
+        raise TypeError(
+            f"Cannot cast ufunc '{name}' output from {names[0]!r} to {names[1]!r} with casting rule 'same_kind'"
+        )
     return write(out, found)
 
 
@@ -54,7 +62,12 @@ def _result(a: Tensor, real: bool) -> torch.dtype:
 
 def _ready(a: Tensor, real: bool) -> Tensor:
     """Integers as float64, half types as float32."""
-    return cast(a, torch_dtype(np.result_type(np.float32 if a.dtype in (torch.float16,) else numpy_dtype(a.dtype), 1.0 if real else 1j)))
+    return cast(
+        a,
+        torch_dtype(
+            np.result_type(np.float32 if a.dtype in (torch.float16,) else numpy_dtype(a.dtype), 1.0 if real else 1j)
+        ),
+    )
 
 
 OVERRIDES["_raw_fft"] = on_arrays(raw_fft)

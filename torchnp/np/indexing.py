@@ -60,9 +60,7 @@ def expanded(x: Tensor, index: Any) -> list[Any]:
     if sum(p is Ellipsis for p in parts) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if taken > x.dim():
-        raise IndexError(
-            f"too many indices for array: array is {x.dim()}-dimensional, but {taken} were indexed"
-        )
+        raise IndexError(f"too many indices for array: array is {x.dim()}-dimensional, but {taken} were indexed")
     if not any(p is Ellipsis for p in parts):
         parts.append(Ellipsis)
     at = next(i for i, p in enumerate(parts) if p is Ellipsis)
@@ -128,7 +126,9 @@ def _check_together(parts: list[Any]) -> None:
         torch.broadcast_shapes(*shapes)
     except RuntimeError:
         words = " ".join(str(s).replace(" ", "") for s in shapes)
-        raise IndexError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {words} ") from None
+        raise IndexError(
+            f"shape mismatch: indexing arrays could not be broadcast together with shapes {words} "
+        ) from None
 
 
 def _placed(parts: list[Any]) -> tuple[Any, ...]:
@@ -165,7 +165,9 @@ def assign(x: Tensor, index: Any, value: Any) -> None:
 
     if is_weak(value):
         if type(value) is complex and not x.is_complex():
-            raise TypeError(f"{'float' if x.is_floating_point() else 'int'}() argument must be a string or a real number, not 'complex'")
+            raise TypeError(
+                f"{'float' if x.is_floating_point() else 'int'}() argument must be a string or a real number, not 'complex'"
+            )
         # A float is cut off, an integer out of range is an error.
         whole = type(value) is float and not (x.is_floating_point() or x.is_complex()) and x.dtype != torch.bool
         value = number(int(value) if whole else value, x.dtype, x)

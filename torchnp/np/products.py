@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torchnp.np import elementwise as el
 from torchnp.np.axes import normal_axis
 from torchnp.np.dtypes import HALVES, as_tensor, carried, cast, loop_dtypes, result_dtype, torch_dtype, uncarried
-
 from torchnp.np.table import row
 from torchnp.np.ufunc import write
 
@@ -45,7 +46,17 @@ def _batched(a: Tensor, b: Tensor, kept: int) -> None:
 
 
 @row("matmul", f"{MIXED} matrix-only")
-def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: str = "same_kind", order: str = "K", dtype: Any = None, **kwargs: Any) -> Tensor:
+def matmul(
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    casting: str = "same_kind",
+    order: str = "K",
+    dtype: Any = None,
+    **kwargs: Any,
+) -> Tensor:
     """`numpy.matmul` on tensors: vectors, matrices and stacks of them."""
     a, b = as_tensor(x1), as_tensor(x2)
     target = out[0] if isinstance(out, tuple) else out
@@ -108,9 +119,14 @@ def dot(a: Any, b: Any, out: Any = None) -> Tensor:
         if x.shape[-1] != inner:
             raise ValueError(_misaligned(x, y, x.dim() - 1, 0 if y.dim() == 1 else y.dim() - 2))
         moved = y if y.dim() == 1 else y.movedim(-2, 0)
-        flat = _product(x.reshape(-1, x.shape[-1]), moved.reshape(inner, -1))
+        flat = _product(_matrix(x), moved.reshape(inner, math.prod(moved.shape[1:])))
         found = flat.reshape((*x.shape[:-1], *moved.shape[1:]))
     return found if out is None else write(out, found)
+
+
+def _matrix(x: Tensor) -> Tensor:
+    """A tensor as a matrix of its last axis."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _misaligned(x: Tensor, y: Tensor, i: int, j: int) -> str:
@@ -128,7 +144,7 @@ def inner(a: Any, b: Any, /) -> Tensor:
         return el.multiply(x, y)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(_misaligned(x, y, x.dim() - 1, y.dim() - 1))
-    flat = _product(x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1]).T)
+    flat = _product(_matrix(x), _matrix(y).T)
     return flat.reshape((*x.shape[:-1], *y.shape[:-1]))
 
 
@@ -137,27 +153,35 @@ def vdot(a: Any, b: Any, /) -> Tensor:
     """`numpy.vdot` on tensors: of flattened tensors, the first conjugated."""
     x, y = as_tensor(a).reshape(-1), as_tensor(b).reshape(-1)
     if x.shape != y.shape:
-        raise ValueError("cannot reshape array of size {} into shape ({},)".format(y.shape[0], x.shape[0]))
+        raise ValueError(f"cannot reshape array of size {y.shape[0]} into shape ({x.shape[0]},)")
     return dot(torch.conj(x) if x.is_complex() else x, y)
 
 
 @row("einsum", "einsum-ellipsis einsum-path no-mixed-products")
-def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False) -> Tensor:
+def einsum(
+    *operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False
+) -> Tensor:
     """`numpy.einsum` on tensors, in the operands' result dtype; NumPy parses the subscripts."""
     subscripts, parts = _parsed(operands)
     common = torch_dtype(dtype) if dtype is not None else result_dtype(*(p.dtype for p in parts))
     values = [cast(p, common) for p in parts]
     boolean, half = common == torch.bool, common in HALVES
-    wide = [v.to(torch.float64) if boolean else v.float() if half else carried(v) for v in values]
+    exact = not (common.is_floating_point or common.is_complex)
+    wide = [
+        v.double() if boolean else v.float() if half else carried(v).to(torch.int64) if exact else v for v in values
+    ]
     found = torch.einsum(subscripts, *wide)
-    found = found > 0 if boolean else found.to(common) if half else uncarried(found, common)
+    found = found > 0 if boolean else uncarried(found, common).to(common)
     return found if out is None else write(out, found)
 
 
 def _parsed(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
     """Subscripts in letters, with an arrow; sizes and subscripts are checked by NumPy on strides of no memory."""
-    import numpy as np
-
+    if len(operands) < 2:
+        raise ValueError(
+            "must specify the einstein sum subscripts string and at least one operand, or at least one operand and its "
+            "corresponding subscripts list"
+        )
     if isinstance(operands[0], str):
         parts = [as_tensor(p) for p in operands[1:]]
         shadows = [np.broadcast_to(np.int8(0), tuple(p.shape)) for p in parts]
@@ -184,7 +208,11 @@ def slide(a: Any, v: Any, mode: Any = "valid") -> Tensor:
     """Return products of the windows of one 1-d tensor with the other, the shorter one."""
     x, y = as_tensor(a), as_tensor(v)
     if x.dim() != 1 or y.dim() != 1:
-        raise ValueError("object too deep for desired array" if max(x.dim(), y.dim()) > 1 else "object of too small depth for desired array")
+        raise ValueError(
+            "object too deep for desired array"
+            if max(x.dim(), y.dim()) > 1
+            else "object of too small depth for desired array"
+        )
     if not x.numel():
         raise ValueError("first array argument cannot be empty")
     if not y.numel():
@@ -193,7 +221,7 @@ def slide(a: Any, v: Any, mode: Any = "valid") -> Tensor:
     x, y = cast(x, common), cast(y, common)
     swapped = x.shape[0] < y.shape[0]
     long, short = (y, x) if swapped else (x, y)
-    n, m = long.shape[0], short.shape[0]
+    m = short.shape[0]
     names = {"valid": 0, "same": 1, "full": 2, 0: 0, 1: 1, 2: 2}
     if mode not in names:
         raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got '{mode}')")
@@ -203,5 +231,3 @@ def slide(a: Any, v: Any, mode: Any = "valid") -> Tensor:
     windows = uncarried(carried(padded).unfold(0, m, 1), common)
     found = _product(windows, short[:, None])[:, 0]
     return uncarried(torch.flip(carried(found), (0,)), common) if swapped else found
-
-

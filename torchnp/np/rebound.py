@@ -108,7 +108,12 @@ NAMESPACE = NumpyModule(np)
 def public_names() -> dict[int, str]:
     """The names of NumPy's public functions by their ids; of several names the first that has a row."""
     found: dict[int, str] = {}
-    for space, module in (("", np), ("linalg.", np.linalg), ("fft.", np.fft), ("lib.stride_tricks.", np.lib.stride_tricks)):
+    for space, module in (
+        ("", np),
+        ("linalg.", np.linalg),
+        ("fft.", np.fft),
+        ("lib.stride_tricks.", np.lib.stride_tricks),
+    ):
         for name in dir(module):
             if name.startswith("_"):
                 continue
@@ -308,6 +313,11 @@ def rebound_row(names: str, undoes: str = "") -> None:
         add_row(name, _on_tensors(name, original), undoes)
 
 
+def by_numpys_code(name: str) -> Callable:
+    """Return a Python function of NumPy on tensors, for a row that needs it for a part of its calls."""
+    return _on_tensors(name, in_numpy(name))
+
+
 def _on_tensors(name: str, original: Callable) -> Callable:
     def function(*args: Any, **kwargs: Any) -> Any:
         with created_beside((args, kwargs)):
@@ -328,4 +338,3 @@ def wrapped_arguments(x: Any) -> Any:
     if isinstance(x, dict):
         return {k: wrapped_arguments(v) for k, v in x.items()}
     return wrapped(x)
-

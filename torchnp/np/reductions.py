@@ -40,9 +40,7 @@ def _reduction(names: str, ufunc: TensorUfunc, undoes: str, typed: bool = True) 
     ) -> Tensor:  # fmt: skip
         return sized(a, axis, None, out, keepdims, initial, where)
 
-    def truth(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, *, where: Any = NO_VALUE
-    ) -> Tensor:
+    def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, *, where: Any = NO_VALUE) -> Tensor:
         return sized(a, axis, None, out, keepdims, NO_VALUE, where)
 
     function = sized if typed else truth if ufunc.__name__.startswith("logical") else plain
@@ -84,7 +82,9 @@ def _divided(total: Tensor, count: Any) -> Tensor:
     """A sum by a count, in the sum's dtype; of half types in float32."""
     divisor = count.to(torch.float64) if isinstance(count, Tensor) else float(count)
     if total.is_complex() or kind(total.dtype) == "f":
-        return cast(el.divide(total, cast(divisor, torch.float64) if isinstance(divisor, Tensor) else divisor), total.dtype)
+        return cast(
+            el.divide(total, cast(divisor, torch.float64) if isinstance(divisor, Tensor) else divisor), total.dtype
+        )
     return el.divide(total, divisor)
 
 

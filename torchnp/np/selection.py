@@ -213,7 +213,9 @@ def clip(
     bounded = [v if is_weak(v) else as_tensor(v, like=x) for v in (a_min, a_max)]
     common = result_dtype(x.dtype, *map(operand_key, bounded))
     low, high = (number(v, common, x) if is_weak(v) else cast(v, common) for v in bounded)
-    return cast(el.minimum(el.maximum(cast(x, common), low), high, out=out, **kwargs), common if out is None else out.dtype)
+    return cast(
+        el.minimum(el.maximum(cast(x, common), low), high, out=out, **kwargs), common if out is None else out.dtype
+    )
 
 
 @row("round around", "round-decimals-of-integers no-bool-rounding")
@@ -242,7 +244,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     if isinstance(x, (list, tuple)) and not x:
         index = index.to(torch.int64)
     if index.dim() != 1:
-        raise ValueError("object too deep for desired array" if index.dim() else "object of too small depth for desired array")
+        raise ValueError(
+            "object too deep for desired array" if index.dim() else "object of too small depth for desired array"
+        )
     if not can_cast(index.dtype, torch.int64, "safe"):
         raise TypeError(
             f"Cannot cast array data from {numpy_dtype(index.dtype)!r} to dtype('int64') according to the rule 'safe'"
@@ -256,7 +260,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
         return torch.bincount(index, minlength=minlength)
     given = as_tensor(weights, like=index)
     if given.is_complex():
-        raise TypeError("Cannot cast array data from dtype('complex128') to dtype('float64') according to the rule 'safe'")
+        raise TypeError(
+            "Cannot cast array data from dtype('complex128') to dtype('float64') according to the rule 'safe'"
+        )
     if given.shape != index.shape:
         raise ValueError("The weights and list don't have the same length.")
     return torch.bincount(index, cast(given, torch.float64), minlength)
@@ -266,10 +272,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
     """`numpy.unravel_index` on tensors: a tuple of coordinates."""
     given, lengths = as_tensor(indices), sizes(shape)
-    if not isinstance(indices, Tensor) and given.numel() == 0:
-        given = given.to(torch.int64)
-    if kind(given.dtype) not in "iu":
-        raise TypeError("only int indices permitted")
+    _integral(given, indices)
+    if not lengths and given.dim():
+        raise ValueError("multiple indices are not supported for 0d array")
     index, total = carried(given).to(torch.int64), math.prod(lengths)
     if values_are_here(index) and bool(((index < 0) | (index >= total)).any()):
         bad = int(index[(index < 0) | (index >= total)].reshape(-1)[0])
@@ -281,6 +286,17 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, .
     return tuple(found[i] for i in range(len(lengths)))
 
 
+def _integral(index: Tensor, given: Any) -> None:
+    if kind(index.dtype) in "iu":
+        return
+    if index.numel() == 0 and not isinstance(given, Tensor):
+        raise TypeError(
+            "indices must be integral: the provided empty sequence was inferred as float. Wrap it with 'np.array(indices, "
+            "dtype=np.intp)'"
+        )
+    raise TypeError("only int indices permitted")
+
+
 @row("ravel_multi_index")
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
     """`numpy.ravel_multi_index` on tensors: places in the flattened tensor."""
@@ -289,12 +305,15 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     if len(parts) != len(lengths):
         raise ValueError(f"parameter multi_index must be a sequence of length {len(lengths)}")
     modes = mode if isinstance(mode, tuple) else (mode,) * len(lengths)
+    if math.prod(lengths) > torch.iinfo(torch.int64).max:
+        raise ValueError("invalid dims: array size defined by dims is larger than the maximum possible size.")
     total, step = torch.zeros((), dtype=torch.int64), 1
     for i in reversed(range(len(lengths))) if order == "C" else range(len(lengths)):
         part = as_tensor(parts[i])
-        if kind(part.dtype) not in "iu":
-            raise TypeError("only int indices permitted")
+        _integral(part, parts[i])
         part = carried(part).to(torch.int64)
+        if lengths[i] == 0 and part.numel():
+            raise ValueError("cannot unravel if shape has zero entries")
         if modes[i] == "raise" and values_are_here(part) and bool(((part < 0) | (part >= lengths[i])).any()):
             raise ValueError("invalid entry in coordinates array")
         part = part if modes[i] == "raise" else _moded(part, lengths[i], modes[i])
@@ -311,7 +330,7 @@ def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Tensor:
     x, place = (x.reshape(-1), 0) if axis is None or x.dim() == 0 else (x, normal_axis(axis, x.dim()))
     bits = cast(x, torch.bool).to(torch.int64).movedim(place, -1)
     short = -bits.shape[-1] % 8
-    padded = torch.nn.functional.pad(bits, (0, short)).reshape((*bits.shape[:-1], -1, 8))
+    padded = torch.nn.functional.pad(bits, (0, short)).reshape((*bits.shape[:-1], (bits.shape[-1] + short) // 8, 8))
     weights = torch.tensor([1 << (7 - i if bitorder == "big" else i) for i in range(8)], device=x.device)
     return (padded * weights).sum(-1).to(torch.uint8).movedim(-1, place)
 
@@ -355,7 +374,9 @@ def interp_1d(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> 
     heights = as_tensor(fp)
     heights = cast(heights, torch.complex128 if heights.is_complex() else torch.float64)
     if places.dim() != 1 or heights.dim() != 1 or not places.numel():
-        raise ValueError("array of sample points is empty" if places.dim() == 1 else "object too deep for desired array")
+        raise ValueError(
+            "array of sample points is empty" if places.dim() == 1 else "object too deep for desired array"
+        )
     if places.shape != heights.shape:
         raise ValueError("fp and xp are not of the same length.")
     n = places.shape[0]

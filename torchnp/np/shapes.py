@@ -248,7 +248,9 @@ def concatenate(
     for p in parts:
         if not can_cast(p.dtype, target, casting):
             names = (numpy_dtype(p.dtype), numpy_dtype(target))
-            raise TypeError(f"Cannot cast array data from {names[0]!r} to {names[1]!r} according to the rule '{casting}'")
+            raise TypeError(
+                f"Cannot cast array data from {names[0]!r} to {names[1]!r} according to the rule '{casting}'"
+            )
     found = torch.cat([cast(p, target) for p in parts], place)
     if out is not None and out.shape != found.shape:
         raise ValueError("Output array is the wrong shape")
@@ -290,7 +292,9 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
         )
     counts = carried(counts).to(torch.int64)
     if counts.shape[0] not in (1, x.shape[place]):
-        raise ValueError(f"operands could not be broadcast together with shape ({x.shape[place]},) ({counts.shape[0]},)")
+        raise ValueError(
+            f"operands could not be broadcast together with shape ({x.shape[place]},) ({counts.shape[0]},)"
+        )
     if isinstance(repeats, int):
         if repeats < 0:
             raise ValueError("repeats may not contain negative values.")

@@ -125,7 +125,9 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
     """`numpy.searchsorted` on tensors: 1-d ``a``, nan sorted last, complex numbers by parts."""
     x, values = as_tensor(a), as_tensor(v)
     if x.dim() != 1:
-        raise ValueError("object too deep for desired array" if x.dim() else "object of too small depth for desired array")
+        raise ValueError(
+            "object too deep for desired array" if x.dim() else "object of too small depth for desired array"
+        )
     if side not in ("left", "right", "l", "r"):
         raise ValueError(f"search side must be one of 'left' or 'right' (got {side!r})")
     if sorter is not None:

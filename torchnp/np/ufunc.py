@@ -111,7 +111,8 @@ class TensorUfunc:
         inner = [_in_loop(v, d, like) for v, d in zip(values, dtypes, strict=False)]
         results = self.compute(inner, dtypes)
         finished = tuple(
-            _finish(r, d, o, where) for r, d, o in zip(results, dtypes[self.nin :], outs or (None,) * self.nout, strict=True)
+            _finish(r, d, o, where)
+            for r, d, o in zip(results, dtypes[self.nin :], outs or (None,) * self.nout, strict=True)
         )
         return finished[0] if self.nout == 1 else finished
 
@@ -121,8 +122,7 @@ class TensorUfunc:
         """Return the dtypes of a call's inputs and outputs."""
         given = tuple(None if o is None else o.dtype for o in outs) or (None,) * self.nout
         wanted = None if dtype is None else torch_dtype(dtype)
-        dtypes = loop_dtypes(self.__name__, tuple(map(operand_key, values)), given, wanted, casting)
-        return dtypes
+        return loop_dtypes(self.__name__, tuple(map(operand_key, values)), given, wanted, casting)
 
     def compute(self, inner: list[Tensor], dtypes: tuple[torch.dtype, ...]) -> tuple[Tensor, ...]:
         """Apply the function to tensors of the loop's dtypes; half types are computed in float32, as NumPy does."""
@@ -256,7 +256,11 @@ def _finish(result: Tensor, dtype: torch.dtype, out: Tensor | None, where: Any) 
             f"Cannot cast array data from dtype('{result_dtype(chosen.dtype)}') to dtype('bool') according to the rule 'safe'"
         )
     if out is None:
-        return result if chosen is None else torch.where(chosen, result, torch.zeros((), dtype=dtype, device=result.device))
+        return (
+            result
+            if chosen is None
+            else torch.where(chosen, result, torch.zeros((), dtype=dtype, device=result.device))
+        )
     write(out, result, chosen)
     return out
 
@@ -266,7 +270,9 @@ def write(out: Tensor, result: Tensor, chosen: Tensor | None = None) -> Tensor:
     shape = result.shape if chosen is None else torch.broadcast_shapes(result.shape, chosen.shape)
     if not _fits(shape, out.shape):
         given, needed = tuple(out.shape), tuple(shape)
-        raise ValueError(f"non-broadcastable output operand with shape {given} doesn't match the broadcast shape {needed}")
+        raise ValueError(
+            f"non-broadcastable output operand with shape {given} doesn't match the broadcast shape {needed}"
+        )
     value = cast(result, out.dtype)
     value = value if chosen is None else torch.where(chosen, value, out)
     _last_elements(out).copy_(_last_elements(value.expand(out.shape), out))
@@ -274,7 +280,9 @@ def write(out: Tensor, result: Tensor, chosen: Tensor | None = None) -> Tensor:
 
 
 def _fits(shape: Any, target: Any) -> bool:
-    return len(shape) <= len(target) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(target), strict=False))
+    return len(shape) <= len(target) and all(
+        n in (1, m) for n, m in zip(reversed(shape), reversed(target), strict=False)
+    )
 
 
 def _last_elements(x: Tensor, like: Tensor | None = None) -> Tensor:

@@ -67,6 +67,10 @@ def compare(numpys, ours, args, kwargs=None):
     mine, my_error = attempt(ours, tensors, {k: on_tensor(v) for k, v in kwargs.items()})
     if error or my_error:
         classes = [{c.__name__.lstrip("_") for c in type(e).__mro__} for e in (error, my_error)]
-        same = error and my_error and (type(error).__name__.lstrip("_") in classes[1] or type(my_error).__name__ in classes[0])
+        same = (
+            error
+            and my_error
+            and (type(error).__name__.lstrip("_") in classes[1] or type(my_error).__name__ in classes[0])
+        )
         return "" if same else f"{my_error!r} {mine}, NumPy gives {error!r} {theirs}"
     return disagreement(theirs, mine) or disagreement(copies, tensors)

@@ -79,7 +79,7 @@ class NoValues:
             return ran
         if any(isinstance(x, np.ndarray) for x in inputs):
             raise TypeError(f"a NumPy array and a handle cannot be combined: {_OPERANDS}")
-        self._no_values(_CONVERSION, f"np.{ufunc.__name__}")
+        return self._no_values(_CONVERSION, f"np.{ufunc.__name__}")
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise HandleError(
