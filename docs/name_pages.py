@@ -106,6 +106,8 @@ def name_page(library: str, places: dict[str, str]) -> str:
         state = state_of(known, library)
         counts[state] += 1
         cells = [f"<code>{escape(name)}</code>", state, counterpart(known, library), how(known, library, places)]
+        if library == "numpy":
+            cells.insert(3, f"<code>{known['on_tensors']}</code>" if known["on_tensors"] else "")
         rows.append(
             (
                 state,
@@ -126,7 +128,8 @@ def name_page(library: str, places: dict[str, str]) -> str:
     lines += [f"- **{state}**: {n:,}, {WORDS[state]}" for state, n in counts.items() if n]
     table = [
         '<table id="names" class="table">',
-        f"<thead><tr><th>name</th><th>state</th><th>in {OTHERS[library]}</th><th>differences, and what to write</th></tr></thead>",
+        f"<thead><tr><th>name</th><th>state</th><th>in {OTHERS[library]}</th>"
+        f"{'<th>on tensors with this meaning</th>' if library == 'numpy' else ''}<th>differences, and what to write</th></tr></thead>",
         "<tbody>", *(text for _, text in rows), "</tbody></table>",
     ]  # fmt: skip
     return "\n".join([*lines, "", "```{raw} html", FILTER.format(options=options).strip(), *table, "```", ""])

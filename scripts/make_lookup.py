@@ -2,8 +2,8 @@
 
     python scripts/make_lookup.py [--check] [--examples]
 
-These are ops.json, differences.json, callers.tsv, torch_names.txt and examples.tsv. Run the script after a change of
-``like=``, ``differs=``, a kernel's docstring, the catalogue or the counts of the proof; a test compares the files.
+These are ops.json, differences.json, callers.tsv, torch_names.txt, examples.tsv and numpy_rows.tsv. Run the script after a
+change of ``like=``, ``differs=``, a kernel's docstring, the catalogue or the counts of the proof; a test compares the files.
 ``--examples`` asks torch again for an example for each operator and each of its differences, and looks for one in the
 proof if the catalogue's does not fit; this takes some minutes. Without it, examples of pairs that are no longer
 declared are deleted, and examples of new pairs are added.
@@ -24,7 +24,7 @@ from opinfo_tests.proof import tier
 from torchnp.core.schema import of_any_version
 from torchnp.difference_catalogue import CHAPTERS
 from torchnp.differences import Difference
-from torchnp.lookup import json_export, op_index, spellings
+from torchnp.lookup import json_export, on_tensors, op_index, spellings
 
 OF_PYTHON = ("__firstlineno__", "__static_attributes__")  # attributes of every class since Python 3.13
 DATA = Path(torchnp.__file__).parent / "data"
@@ -86,6 +86,13 @@ def names_lines() -> list[str]:
     return rows
 
 
+def numpy_rows_lines() -> list[str]:
+    """The functions of `torchnp.np`, and the differences that each undoes."""
+    import torchnp.np
+
+    return on_tensors.text({name: row.undoes for name, row in torchnp.np.table.items()}).splitlines()
+
+
 def _found(space: Any, name: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -100,6 +107,7 @@ def main() -> int:
         "differences.json": differences_lines,
         "callers.tsv": callers_lines,
         "examples.tsv": lambda: examples.lines("--examples" in sys.argv),
+        "numpy_rows.tsv": numpy_rows_lines,
     }
     for name, made in asked.items():
         text, path = "\n".join(made()) + "\n", DATA / name

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchnp.difference_catalogue import CATALOGUE
 from torchnp.differences import Difference
-from torchnp.lookup import no_counterpart, op_index, spellings
+from torchnp.lookup import no_counterpart, on_tensors, op_index, spellings
 from torchnp.lookup.equivalents import EXAMPLE
 from torchnp.lookup.op_index import Fact
 from torchnp.lookup.resolve import Meaning, is_called
@@ -33,6 +33,7 @@ def told(meaning: Meaning) -> dict[str, Any]:
         "does": body.doc if body and not known else "",
         "counterpart": known,
         "numpy": [known] if known.startswith("np.") else _counterparts(ops[:1]),
+        "on_tensors": on_tensors.spelling(meaning.name) if meaning.kind == "numpy" else "",
         "without": no_counterpart.reason(main.partition(".")[0]) if not meaning.calls else "",
         "array_api": _standard(main),
         "arrays": EXAMPLE if meaning.calls else {},
@@ -166,6 +167,8 @@ def _head(told: dict[str, Any], bold: Callable[[str], str]) -> str:
         mine = f"{counterparts.partition(' or ')[0]}, called as it is," if counterparts else "The same in NumPy"
         right = f"{mine} is right on {tried['right']:,} of {tried['calls']:,}"
         does += f"\n  {right} calls that the tests made."
+    if told["on_tensors"]:
+        does += f"\n  On tensors with NumPy's meaning: {told['on_tensors']} (import torchnp.np as tnp)."
     runs = "" if told["name"] in (op, op.partition("::")[2]) else f"\n  It runs {op}."
     missing = f"\n  {told['says']}." if told["says"] else ""
     return f"{title}  {called}{missing}{does}{runs if kind == 'torch' else ''}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -26,13 +27,15 @@ class NoValues:
     _spec: Any
     _object: Any
 
-    def _no_values(self, what: str) -> NoReturn:
+    def _no_values(self, what: str, function: str = "") -> NoReturn:
         # NumPy also asks for a handle's values if the handle is left of an array, without mentioning the array.
         also = f"; to combine it with a NumPy array, {_OPERANDS}" if what == _CONVERSION else ""
         text = (
             f"{what} needs values, and this tensor of shape {tuple(self.shape)} is {self._session.where}: "
             f"call .publish() to get them as a plain tensor{also}"
         )
+        if function:
+            text += f". tnp.{function.removeprefix('np.')} (import torchnp.np as tnp) has NumPy's meaning there"
         file = file_of_torch()
         if way := way_round(file):
             text += f". {way}"
@@ -44,8 +47,14 @@ class NoValues:
             text += ". As an index of x, where x[i] asks for it: x.index_select(dim, i), or x[i] of a handle x outside of torch.func"
         raise of_comparison(ValueAccessError, text) if file == "testing/_comparison.py" else ValueAccessError(text)
 
-    def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> NoReturn:
-        """Refuse NumPy functions (``np.sum(handle)``): NumPy would call the tensor's methods with its own arguments."""
+    def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Refuse NumPy functions (``np.sum(handle)``): NumPy would call the tensor's methods with its own arguments.
+
+        Within `torchnp.np.semantics` they run on the server.
+        """
+        ran = _by_torchnp_np(func, args, kwargs)
+        if ran is not NotImplemented:
+            return ran
         from torchnp.lookup.public_name import public_name
         from torchnp.lookup.torch_counterpart import in_torch
 
@@ -54,10 +63,23 @@ class NoValues:
         use = f"use {way}, which runs there" if way else "use functions of torch's, which run there"
         if words:
             use += f"; {words}" if way else f": {words}"
+        from torchnp.np import table
+
+        ours = name.removeprefix("np.")
+        same = f". Or tnp.{ours} (import torchnp.np as tnp), which means the same there" if ours in table else ""
         raise TypeError(
             f"{name} takes arrays, and this tensor of shape {tuple(self.shape)} is {self._session.where}: "
-            f"{use.rstrip('.')}. Or give {name} what .publish() gives; torchnp explain {name} tells more"
+            f"{use.rstrip('.')}{same}. Or give {name} what .publish() gives; torchnp explain {name} tells more"
         )
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Refuse ufuncs, and arrays beside handles, except within `torchnp.np.semantics`."""
+        ran = _by_torchnp_np(ufunc, inputs, kwargs, method)
+        if ran is not NotImplemented:
+            return ran
+        if any(isinstance(x, np.ndarray) for x in inputs):
+            raise TypeError(f"a NumPy array and a handle cannot be combined: {_OPERANDS}")
+        return self._no_values(_CONVERSION, f"np.{ufunc.__name__}")
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise HandleError(
@@ -89,6 +111,14 @@ class NoValues:
         if handle.grad is not None:
             copied.grad = copy.deepcopy(handle.grad, memo)
         return copied
+
+
+def _by_torchnp_np(function: Any, args: tuple, kwargs: dict[str, Any], method: str = "__call__") -> Any:
+    """What `torchnp.np` computes within its `semantics`; NotImplemented outside."""
+    module = sys.modules.get("torchnp.np.semantics")
+    if module is None or not module.is_active():
+        return NotImplemented
+    return module.call_numpy(function, args, kwargs, method)
 
 
 def _new(self: Any, *args: Any, **kwargs: Any) -> Any:

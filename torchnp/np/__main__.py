@@ -1,0 +1,23 @@
+"""``python -m torchnp.np FILE.py``: run a script's NumPy on tensors, and say where it parts from NumPy."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from torchnp.np.script import run_script
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a script and print the report to standard error; return 1 if a line parts from NumPy."""
+    parser = argparse.ArgumentParser(prog="python -m torchnp.np", description=__doc__)
+    parser.add_argument("file", help="a script that imports numpy")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
+    given = parser.parse_args(arguments)
+    report = run_script(given.file, given.arguments)
+    print("\n".join(report.lines()), file=sys.stderr)
+    return 1 if any(not p.by_numpy for p in report.partings.values()) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

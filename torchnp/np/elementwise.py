@@ -1,0 +1,614 @@
+"""NumPy's ufuncs on tensors: one line each, in the dtypes that NumPy resolves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torchnp.np.dtypes import HALVES, values_are_here
+from torchnp.np.table import TABLE, add_row, in_numpy
+from torchnp.np.ufunc import TensorUfunc
+
+PROMOTION = (
+    "three-tier-promotion int-float-promotion number-promotion number-wraps unsigned-promotion prims-no-promotion"
+)
+OF_COMPLEX = f"{PROMOTION} complex-number-promotion"
+WRITES = "out-resized out-overlap inplace-within-category"
+COMPARED = "comparison-in-promoted-dtype comparison-wraps-number"
+TO_FLOAT = "int-to-default-float"
+_LOG2 = math.log(2)
+_SIGN = torch.iinfo(torch.int64).min
+# Newer versions of NumPy take a single exponent of 0.5 for sqrt, which has no value for -inf.
+with np.errstate(invalid="ignore"):
+    _ROOTS = bool(np.isnan(np.power(np.array([-np.inf]), 0.5))[0])
+
+
+def ufunc(names: str, function: Callable, undoes: str = "", **how: Any) -> TensorUfunc:
+    """Add a ufunc under one name or several, the first of them the ufunc's own (``"absolute abs"``)."""
+    first = names.split()[0]
+    made = TensorUfunc(first, function, **how)
+    add_row(" ".join(n for n in names.split() if in_numpy(n) is not None), made, undoes)
+    return made
+
+
+def _of_bool(x: Tensor) -> bool:
+    return x.dtype == torch.bool
+
+
+def _is_int(x: Tensor) -> bool:
+    return not (x.is_floating_point() or x.is_complex())
+
+
+# ---------------------------------------------------------------- reductions of ufuncs
+
+
+def _sum(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
+    return torch.any(x, axes, keepdim) if _of_bool(x) else torch.sum(x, axes, keepdim, dtype=x.dtype)
+
+
+def _over_axes(function: Callable) -> Callable:
+    """A reduction of one dimension, for several."""
+
+    def reduce(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
+        for axis in sorted(axes, reverse=True):
+            x = function(x, axis, keepdim)
+        return x
+
+    return reduce
+
+
+_prod = _over_axes(lambda x, axis, keepdim: torch.prod(x, axis, keepdim, dtype=x.dtype))
+_all = _over_axes(lambda x, axis, keepdim: torch.all(x, axis, keepdim))
+_any = _over_axes(lambda x, axis, keepdim: torch.any(x, axis, keepdim))
+
+
+def _extreme(function: Callable, compare: Callable) -> Callable:
+    """amax or amin; complex numbers are compared by their real parts, then by their imaginary parts."""
+
+    def reduce(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
+        if not x.is_complex():
+            return function(x, axes, keepdim)
+        from torchnp.np.axes import merged_last, restored
+
+        rows = merged_last(x, axes)
+        best = rows[..., 0]
+        for i in range(1, rows.shape[-1]):
+            best = compare(best, rows[..., i])
+        return restored(best, x, axes, keepdim)
+
+    return reduce
+
+
+def _cumulated(function: Callable) -> Callable:
+    return lambda x, axis: x.clone() if x.shape[axis] == 0 else function(x, axis)[0]
+
+
+def _cumsum(x: Tensor, axis: int) -> Tensor:
+    return torch.cummax(x.to(torch.int8), axis)[0].bool() if _of_bool(x) else torch.cumsum(x, axis, dtype=x.dtype)
+
+
+# ---------------------------------------------------------------- order of complex numbers
+
+
+def _complex_less(x: Tensor, y: Tensor, equal: bool) -> Tensor:
+    """NumPy's order: real parts first; a nan in a real part compares with nothing."""
+    a, b, c, d = x.real, x.imag, y.real, y.imag
+    last = (b <= d) if equal else (b < d)
+    return ((a < c) & ~torch.isnan(b) & ~torch.isnan(d)) | ((a == c) & last)
+
+
+def _compared(real: Callable, swap: bool, equal: bool) -> Callable:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        if not x.is_complex():
+            return real(x, y)
+        return _complex_less(y, x, equal) if swap else _complex_less(x, y, equal)
+
+    return function
+
+
+def _nan_of(x: Tensor) -> Tensor:
+    return torch.isnan(x.real) | torch.isnan(x.imag) if x.is_complex() else torch.isnan(x)
+
+
+def _larger(real: Callable, greater: bool) -> Callable:
+    """maximum or minimum: a nan on either side is the result, of two the first."""
+
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        if not x.is_complex():
+            return real(x, y)
+        first = _complex_less(y, x, True) if greater else _complex_less(x, y, True)
+        return torch.where(_nan_of(x) | (first & ~_nan_of(y)), x, y)
+
+    return function
+
+
+def _larger_number(real: Callable, greater: bool) -> Callable:
+    """fmax or fmin: a nan gives way to a number."""
+
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        if _is_int(x):
+            return torch.maximum(x, y) if greater else torch.minimum(x, y)
+        if not x.is_complex():
+            return real(x, y)
+        first = _complex_less(y, x, True) if greater else _complex_less(x, y, True)
+        return torch.where(_nan_of(y) | (first & ~_nan_of(x)), x, y)
+
+    return function
+
+
+maximum = ufunc(
+    "maximum", _larger(torch.maximum, True), f"no-complex-maximum {PROMOTION} {WRITES}", ordered=True,
+    reduce=_extreme(torch.amax, _larger(torch.maximum, True)), accumulate=_cumulated(torch.cummax),
+)  # fmt: skip
+minimum = ufunc(
+    "minimum", _larger(torch.minimum, False), f"no-complex-maximum {PROMOTION} {WRITES}", ordered=True,
+    reduce=_extreme(torch.amin, _larger(torch.minimum, False)), accumulate=_cumulated(torch.cummin),
+)  # fmt: skip
+ufunc("fmax", _larger_number(torch.fmax, True), f"no-complex-maximum {PROMOTION}", ordered=True)
+ufunc("fmin", _larger_number(torch.fmin, False), f"no-complex-maximum {PROMOTION}", ordered=True)
+
+
+def _of_mixed(function: Callable) -> Callable:
+    """A comparison of int64 with uint64: what is negative is less than all of the other."""
+
+    def compare(x: Tensor, y: Tensor, first_unsigned: bool) -> Tensor:
+        negative = (y if first_unsigned else x) < 0
+        order = torch.full_like(y if first_unsigned else x, _SIGN)
+        by_sign = (
+            function(torch.zeros_like(order), order) if first_unsigned else function(order, torch.zeros_like(order))
+        )
+        return torch.where(negative, by_sign, function(x ^ _SIGN, y ^ _SIGN))
+
+    return compare
+
+
+equal = ufunc("equal", torch.eq, f"{COMPARED} {OF_COMPLEX}", mixed=_of_mixed(torch.eq))
+not_equal = ufunc("not_equal", torch.ne, f"{COMPARED} {OF_COMPLEX}", mixed=_of_mixed(torch.ne))
+less = ufunc(
+    "less",
+    _compared(torch.lt, False, False),
+    f"no-complex-comparison {COMPARED}",
+    ordered=True,
+    mixed=_of_mixed(torch.lt),
+)
+less_equal = ufunc(
+    "less_equal",
+    _compared(torch.le, False, True),
+    f"no-complex-comparison {COMPARED}",
+    ordered=True,
+    mixed=_of_mixed(torch.le),
+)
+greater = ufunc(
+    "greater",
+    _compared(torch.gt, True, False),
+    f"no-complex-comparison {COMPARED}",
+    ordered=True,
+    mixed=_of_mixed(torch.gt),
+)
+greater_equal = ufunc(
+    "greater_equal",
+    _compared(torch.ge, True, True),
+    f"no-complex-comparison {COMPARED}",
+    ordered=True,
+    mixed=_of_mixed(torch.ge),
+)
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def _minus_one(y: Tensor) -> Tensor:
+    return y == -1 if y.dtype != torch.uint8 else torch.zeros_like(y, dtype=torch.bool)
+
+
+def _floor_divide(x: Tensor, y: Tensor) -> Tensor:
+    if not _is_int(x):
+        return torch.floor_divide(x, y)
+    # By zero NumPy gives 0, and the smallest integer by -1 is itself.
+    quotient = torch.floor_divide(x, torch.where((y == 0) | _minus_one(y), torch.ones_like(y), y))
+    return torch.where(y == 0, torch.zeros_like(x), torch.where(_minus_one(y), -x, quotient))
+
+
+def _remainder(x: Tensor, y: Tensor) -> Tensor:
+    if not _is_int(x):
+        found = torch.remainder(x, y)
+        return torch.where(found == 0, torch.copysign(found, y), found)
+    found = torch.remainder(x, torch.where((y == 0) | _minus_one(y), torch.ones_like(y), y))
+    return torch.where((y == 0) | _minus_one(y), torch.zeros_like(x), found)
+
+
+def _fmod(x: Tensor, y: Tensor) -> Tensor:
+    if not _is_int(x):
+        return _in_double(torch.fmod)(x, y)
+    found = torch.fmod(x, torch.where((y == 0) | _minus_one(y), torch.ones_like(y), y))
+    return torch.where((y == 0) | _minus_one(y), torch.zeros_like(x), found)
+
+
+def _divmod_of_uint64(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Divide by way of half the dividend, and correct the quotient by one where it is too small; by 0 both are 0."""
+    x, y = torch.broadcast_tensors(x, y)
+    divisor = torch.where(y <= 0, torch.ones_like(y), y)
+    quotient = torch.floor_divide(_shift_of_uint64(x, torch.ones_like(x)), divisor) * 2
+    quotient = quotient + (((x - quotient * divisor) ^ _SIGN) >= (divisor ^ _SIGN)).to(torch.int64)
+    large = (x ^ _SIGN) >= (y ^ _SIGN)
+    quotient = torch.where(y < 0, large.to(torch.int64), quotient)
+    rest = torch.where(y < 0, torch.where(large, x - y, x), x - quotient * divisor)
+    zero = torch.zeros_like(x)
+    return torch.where(y == 0, zero, quotient), torch.where(y == 0, zero, rest)
+
+
+def _divide(x: Tensor, y: Tensor) -> Tensor:
+    return torch.true_divide(x, y)
+
+
+def _power(x: Tensor, y: Tensor) -> Tensor:
+    if x.is_complex():
+        return _complex_power(x, y)
+    if _is_int(x) and values_are_here(x, y) and bool((y < 0).any()):
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    found = torch.pow(x, y)
+    if _ROOTS and y.dim() == 0 and x.is_floating_point():
+        return torch.where(y == 0.5, torch.sqrt(x), found)
+    return found
+
+
+def _complex_power(x: Tensor, y: Tensor) -> Tensor:
+    """Powers of 0 as NumPy has them: 1, 0, or nan where the exponent's real part is not positive."""
+    at_zero = torch.where(
+        y == 0,
+        torch.ones_like(y),
+        torch.where(y.real > 0, torch.zeros_like(y), torch.full_like(y, complex(math.nan, math.nan))),
+    )
+    return torch.where((x == 0) | (y == 0), at_zero, _whole_power(x, y, torch.pow(x, y)))
+
+
+def _whole_power(x: Tensor, y: Tensor, otherwise: Tensor) -> Tensor:
+    """Products for the exponents 1, 2 and 3, which keep infinities, as NumPy does."""
+    square = x * x
+    for exponent, value in ((1, x), (2, square), (3, square * x)):
+        otherwise = torch.where(y == exponent, value, otherwise)
+    return otherwise
+
+
+def _in_double(function: Callable) -> Callable:
+    """A function of float32 by way of float64, where torch's vectors of float32 overflow early."""
+    return lambda *x: function(*(v.double() for v in x)).to(x[0].dtype) if x[0].dtype == torch.float32 else function(*x)
+
+
+def _power_of_uint64(base: Tensor, exponent: Tensor) -> Tensor:
+    """Powers by squaring, since the exponents are not those of int64."""
+    result = torch.ones_like(base)
+    for bit in range(64):
+        odd = torch.bitwise_and(torch.bitwise_right_shift(exponent, bit), 1) == 1
+        result = torch.where(odd, result * base, result)
+        base = base * base
+    return result
+
+
+def _parts_of_complex(function: Callable) -> Callable:
+    """A sum by parts: torch multiplies an operand by alpha=1, which makes nan of an infinite part."""
+
+    def by_parts(x: Tensor, y: Tensor) -> Tensor:
+        if not x.is_complex():
+            return function(x, y)
+        return torch.view_as_complex(
+            function(torch.view_as_real(x.resolve_conj()), torch.view_as_real(y.resolve_conj()))
+        )
+
+    return by_parts
+
+
+def _multiply(x: Tensor, y: Tensor) -> Tensor:
+    return torch.logical_and(x, y) if _of_bool(x) else torch.mul(x, y)
+
+
+add = ufunc(
+    "add", _parts_of_complex(torch.add), f"{OF_COMPLEX} {WRITES} index-write-overlap", reduce=_sum, accumulate=_cumsum
+)
+subtract = ufunc("subtract", _parts_of_complex(torch.sub), f"{OF_COMPLEX} {WRITES} no-bool-subtraction overlap-operand")
+multiply = ufunc(
+    "multiply", _multiply, f"{OF_COMPLEX} {WRITES}", reduce=_prod,
+    accumulate=lambda x, axis: torch.cumprod(x, axis, dtype=x.dtype) if not _of_bool(x) else torch.cummin(x.to(torch.int8), axis)[0].bool(),
+)  # fmt: skip
+divide = ufunc("divide true_divide", _divide, f"{OF_COMPLEX} {WRITES} {TO_FLOAT} prims-integer-div")
+floor_divide = ufunc(
+    "floor_divide",
+    _floor_divide,
+    f"{PROMOTION} integer-division-by-zero",
+    unsigned=lambda x, y: _divmod_of_uint64(x, y)[0],
+)
+remainder = ufunc(
+    "remainder mod", _remainder, f"{PROMOTION} no-bool-remainder remainder-zero-sign integer-division-by-zero",
+    unsigned=lambda x, y: _divmod_of_uint64(x, y)[1],
+)  # fmt: skip
+ufunc("fmod", _fmod, f"{PROMOTION} integer-division-by-zero", unsigned=lambda x, y: _divmod_of_uint64(x, y)[1])
+ufunc("divmod", lambda x, y: (_floor_divide(x, y), _remainder(x, y)), PROMOTION, unsigned=_divmod_of_uint64)
+power = ufunc(
+    "power pow", _power,
+    f"{OF_COMPLEX} bool-power-is-int64 power-of-bools integer-negative-powers half-power-is-sqrt scalar-left-operand",
+    unsigned=_power_of_uint64,
+)  # fmt: skip
+ufunc(
+    "float_power", lambda x, y: _complex_power(x, y) if x.is_complex() else torch.pow(x, y), f"{OF_COMPLEX} {TO_FLOAT}"
+)
+negative = ufunc("negative", lambda x: torch.neg(x), "negative-strided")
+ufunc("positive", torch.clone, "positive-is-self")
+
+
+def _absolute(x: Tensor) -> Tensor:
+    return x.clone() if _of_bool(x) else torch.abs(x)
+
+
+def _sign(x: Tensor) -> Tensor:
+    if x.is_complex():
+        size = torch.abs(x)
+        return torch.where(size == 0, torch.zeros_like(x), x / size)
+    return torch.where(torch.isnan(x), x, torch.sign(x)) if x.is_floating_point() else torch.sign(x)
+
+
+def _reciprocal(x: Tensor) -> Tensor:
+    if x.is_complex():
+        return _complex_reciprocal(x)
+    if not _is_int(x):
+        return torch.reciprocal(x)
+    smallest = torch.full_like(x, torch.iinfo(x.dtype).min if x.dtype in (torch.int32, torch.int64) else 0)
+    return torch.where(x == 0, smallest, torch.where(torch.abs(x) == 1, x, torch.zeros_like(x)))
+
+
+def _complex_reciprocal(x: Tensor) -> Tensor:
+    """Smith's way: by the ratio of the smaller part to the larger one; 1/0 is nan in both parts."""
+    a, b = x.real, x.imag
+    flat = torch.abs(b) <= torch.abs(a)
+    ratio = torch.where(flat, b / a, a / b)
+    size = torch.where(flat, a + b * ratio, a * ratio + b)
+    return torch.complex(torch.where(flat, 1 / size, ratio / size), torch.where(flat, -ratio / size, -1 / size))
+
+
+def _rint(x: Tensor) -> Tensor:
+    return torch.complex(torch.round(x.real), torch.round(x.imag)) if x.is_complex() else torch.round(x)
+
+
+def _kept_bool(function: Callable) -> Callable:
+    """Rounding leaves bools and integers as they are."""
+    return lambda x: x.clone() if _is_int(x) else function(x)
+
+
+absolute = ufunc("absolute abs", _absolute, "missing-kernel", unsigned=torch.clone)
+ufunc("fabs", torch.abs, f"{TO_FLOAT}")
+ufunc("sign", _sign, "sign-of-nan sign-of-bool", unsigned=lambda x: (x != 0).to(torch.int64))
+ufunc("signbit", torch.signbit, TO_FLOAT)
+ufunc("copysign", torch.copysign, PROMOTION)
+ufunc("square", lambda x: _multiply(x, x))
+reciprocal = ufunc(
+    "reciprocal",
+    _reciprocal,
+    "reciprocal-of-integers reciprocal-of-complex-zero complex-zero-sign",
+    unsigned=lambda x: (x == 1).to(torch.int64),
+)
+ufunc("floor", _kept_bool(torch.floor), "no-bool-rounding")
+ufunc("ceil", _kept_bool(torch.ceil), "no-bool-rounding")
+ufunc("trunc", _kept_bool(torch.trunc), "no-bool-rounding")
+rint = ufunc("rint", _rint, f"{TO_FLOAT} no-bool-rounding")
+
+# ---------------------------------------------------------------- exponentials and logarithms
+
+
+def _logaddexp2(x: Tensor, y: Tensor) -> Tensor:
+    """With log1p, where torch takes log2 of 1 and a small number."""
+    larger, smaller = torch.maximum(x, y), torch.minimum(x, y)
+    found = larger + torch.log1p(torch.exp2(smaller - larger)) / _LOG2
+    return torch.where(x == y, x + 1, found)
+
+
+exp = ufunc("exp", torch.exp, TO_FLOAT)
+ufunc("exp2", torch.exp2, TO_FLOAT)
+ufunc("expm1", torch.expm1, TO_FLOAT)
+log = ufunc("log", torch.log, TO_FLOAT)
+ufunc("log2", torch.log2, TO_FLOAT)
+ufunc("log10", torch.log10, TO_FLOAT)
+ufunc("log1p", torch.log1p, TO_FLOAT)
+ufunc("logaddexp", torch.logaddexp, f"{PROMOTION} {TO_FLOAT} logaddexp-of-complex float-functions-refuse-integers")
+ufunc("logaddexp2", _logaddexp2, f"{PROMOTION} {TO_FLOAT} float-functions-refuse-integers")
+sqrt = ufunc("sqrt", torch.sqrt, TO_FLOAT)
+ufunc("cbrt", lambda x: torch.copysign(torch.pow(torch.abs(x), 1 / 3), x), TO_FLOAT)
+
+# ---------------------------------------------------------------- angles
+
+sin = ufunc("sin", torch.sin, TO_FLOAT)
+cos = ufunc("cos", torch.cos, TO_FLOAT)
+ufunc("tan", torch.tan, TO_FLOAT)
+ufunc("sinh", torch.sinh, TO_FLOAT)
+ufunc("cosh", _in_double(torch.cosh), f"{TO_FLOAT} early-overflow")
+ufunc("tanh", torch.tanh, TO_FLOAT)
+ufunc("arcsin asin", torch.asin, TO_FLOAT)
+ufunc("arccos acos", torch.acos, TO_FLOAT)
+ufunc("arctan atan", torch.atan, TO_FLOAT)
+ufunc("arcsinh asinh", torch.asinh, TO_FLOAT)
+ufunc("arccosh acosh", torch.acosh, TO_FLOAT)
+ufunc("arctanh atanh", torch.atanh, TO_FLOAT)
+arctan2 = ufunc("arctan2 atan2", torch.atan2, f"{PROMOTION} {TO_FLOAT}")
+ufunc("hypot", torch.hypot, f"{PROMOTION} {TO_FLOAT} float-functions-refuse-integers")
+ufunc("deg2rad", lambda x: x * (math.pi / 180), TO_FLOAT)
+ufunc("radians", lambda x: x * (math.pi / 180), TO_FLOAT)
+ufunc("rad2deg", lambda x: x * (180 / math.pi), TO_FLOAT)
+ufunc("degrees", lambda x: x * (180 / math.pi), TO_FLOAT)
+
+# ---------------------------------------------------------------- tests of values, logic
+
+
+def _of_floats(function: Callable, otherwise: bool) -> Callable:
+    """A test of floats; integers are never nan or infinite, and always finite."""
+    return lambda x: torch.full_like(x, otherwise, dtype=torch.bool) if _is_int(x) else function(x)
+
+
+def _truth(x: Tensor) -> Tensor:
+    return x if _of_bool(x) else x != 0
+
+
+def _logical(function: Callable) -> Callable:
+    return lambda *x: function(*map(_truth, x))
+
+
+ufunc("isnan", _of_floats(torch.isnan, False), "predicate-strided")
+ufunc("isinf", _of_floats(torch.isinf, False), "predicate-strided")
+ufunc("isfinite", _of_floats(torch.isfinite, True), "predicate-strided")
+ufunc("logical_and", _logical(torch.logical_and), "uint8-truth", reduce=_all)
+ufunc("logical_or", _logical(torch.logical_or), "uint8-truth", reduce=_any)
+ufunc("logical_xor", _logical(torch.logical_xor), "uint8-truth")
+logical_not = ufunc("logical_not", _logical(torch.logical_not))
+
+# ---------------------------------------------------------------- bits and integers
+
+
+def _shifted(function: Callable, left: bool) -> Callable:
+    """A shift by as many bits as there are or more gives 0, or the sign to the right."""
+
+    def shift(x: Tensor, y: Tensor) -> Tensor:
+        bits = torch.iinfo(x.dtype).bits
+        beyond = (y < 0) | (y >= bits)
+        found = function(x, torch.where(beyond, torch.zeros_like(y), y))
+        rest = torch.zeros_like(x) if left else torch.where(x < 0, torch.full_like(x, -1), torch.zeros_like(x))
+        if x.dtype == torch.uint8 and not left:
+            rest = torch.zeros_like(x)
+        return torch.where(beyond, rest, found)
+
+    return shift
+
+
+def _shift_of_uint64(x: Tensor, y: Tensor) -> Tensor:
+    """A shift to the right that fills in zeros: by one bit without the sign, then by the rest."""
+    half = torch.bitwise_and(torch.bitwise_right_shift(x, 1), 2**63 - 1)
+    known = (y > 0) & (y < 64)
+    found = torch.bitwise_right_shift(half, torch.where(known, y - 1, torch.zeros_like(y)))
+    return torch.where(known, found, torch.where(y == 0, x, torch.zeros_like(x)))
+
+
+def _gcd(x: Tensor, y: Tensor) -> Tensor:
+    """The divisor of absolute values. 2**63 has no absolute value in int64: its divisors are powers of two."""
+    smallest = torch.iinfo(torch.int64).min
+    a, b = torch.broadcast_tensors(x.to(torch.int64), y.to(torch.int64))
+    small_a, small_b = a == smallest, b == smallest
+    one = torch.ones_like(a)
+    found = torch.abs(torch.gcd(torch.where(small_a, one, a), torch.where(small_b, one, b)))
+    other = torch.where(small_a, b, a)
+    power_of_two = torch.where(other == 0, torch.full_like(a, smallest), torch.bitwise_and(other, -other))
+    return torch.where(small_a | small_b, power_of_two, found).to(x.dtype)
+
+
+def _lcm(x: Tensor, y: Tensor) -> Tensor:
+    divisor = _gcd(x, y)
+    return _floor_divide(torch.abs(x), torch.abs(divisor)) * torch.abs(y)
+
+
+def _gcd_of_uint64(a: Tensor, b: Tensor) -> Tensor:
+    """Euclid's steps, at most 93."""
+    a, b = torch.broadcast_tensors(a, b)
+    for _ in range(93):
+        if values_are_here(b) and not bool((b != 0).any()):
+            break
+        rest = _divmod_of_uint64(a, b)[1]
+        a, b = torch.where(b == 0, a, b), torch.where(b == 0, b, rest)
+    return a
+
+
+def _lcm_of_uint64(x: Tensor, y: Tensor) -> Tensor:
+    return _divmod_of_uint64(x, _gcd_of_uint64(x, y))[0] * y
+
+
+ufunc("bitwise_and", torch.bitwise_and, PROMOTION)
+ufunc("bitwise_or", torch.bitwise_or, PROMOTION)
+ufunc("bitwise_xor", torch.bitwise_xor, PROMOTION)
+invert = ufunc("invert bitwise_not bitwise_invert", torch.bitwise_not)
+ufunc("left_shift bitwise_left_shift", _shifted(torch.bitwise_left_shift, True), PROMOTION)
+ufunc(
+    "right_shift bitwise_right_shift", _shifted(torch.bitwise_right_shift, False), PROMOTION, unsigned=_shift_of_uint64
+)
+ufunc("gcd", _gcd, f"{PROMOTION} gcd-of-smallest", unsigned=_gcd_of_uint64)
+ufunc("lcm", _lcm, PROMOTION, unsigned=_lcm_of_uint64)
+
+
+def _bit_count(x: Tensor) -> Tensor:
+    """Set bits of the absolute value, as NumPy counts them."""
+    return x.to(torch.uint8) if _of_bool(x) else _set_bits(torch.abs(x), torch.iinfo(x.dtype).bits)
+
+
+def _set_bits(x: Tensor, bits: int) -> Tensor:
+    ones = (torch.bitwise_and(torch.bitwise_right_shift(x, i), 1) for i in range(bits))
+    return sum(ones, torch.zeros_like(x)).to(torch.uint8)
+
+
+ufunc("bitwise_count", _bit_count, unsigned=lambda x: _set_bits(x, 64))
+
+# ---------------------------------------------------------------- parts of floats
+
+
+def _frexp(x: Tensor) -> tuple[Tensor, Tensor]:
+    mantissa, exponent = torch.frexp(x)
+    return mantissa, torch.where(torch.isfinite(x), exponent, torch.zeros_like(exponent))
+
+
+def _modf(x: Tensor) -> tuple[Tensor, Tensor]:
+    whole = torch.trunc(x)
+    part = torch.where(torch.isinf(x), torch.zeros_like(x), x - whole)
+    return torch.copysign(part, x), whole
+
+
+def _heaviside(x: Tensor, y: Tensor) -> Tensor:
+    found = torch.where(x == 0, y, (x > 0).to(x.dtype))
+    return torch.where(torch.isnan(x), x, found)
+
+
+def _ldexp(x: Tensor, exponent: Tensor) -> Tensor:
+    """x * 2**exponent in two steps: one power of two might overflow where the product does not."""
+    whole = torch.clamp(exponent.double(), -4000, 4000)
+    half = torch.floor(whole / 2)
+    quarter = torch.floor(half / 2)
+    wide = x.double()
+    for step in (
+        quarter,
+        half - quarter,
+        torch.floor((whole - half) / 2),
+        whole - half - torch.floor((whole - half) / 2),
+    ):
+        wide = wide * torch.exp2(step)
+    return wide.to(x.dtype)
+
+
+def _nextafter(x: Tensor, y: Tensor) -> Tensor:
+    """torch's, and for half types a step of their bits."""
+    if x.dtype not in HALVES:
+        return torch.nextafter(x, y)
+    x, y = torch.broadcast_tensors(x, y)
+    away = (y > x) == (x > 0)
+    step = (x.contiguous().view(torch.int16) + torch.where(away, 1, -1).to(torch.int16)).view(x.dtype)
+    least = torch.copysign(torch.ones_like(x, dtype=torch.int16).view(x.dtype), y)
+    found = torch.where(x == 0, least, step)
+    return torch.where(torch.isnan(x) | torch.isnan(y), x + y, torch.where(x == y, y, found))
+
+
+def _spacing(x: Tensor) -> Tensor:
+    if x.dtype in HALVES:  # NumPy goes up from negative halves too
+        step = _nextafter(x, torch.full_like(x, math.inf)) - x
+        return torch.where(torch.isinf(x), torch.full_like(x, math.nan), step)
+    to_next = torch.nextafter(x, torch.copysign(torch.full_like(x, math.inf), x)) - x
+    return torch.where(torch.isinf(x), torch.full_like(x, math.nan), to_next)
+
+
+ufunc("frexp", _frexp)
+ufunc("modf", _modf)
+ufunc("ldexp", _ldexp, "ldexp-of-floats")
+ufunc("heaviside", _heaviside, f"{PROMOTION} heaviside-of-nan heaviside-of-integers no-mixed-dtypes")
+ufunc("nextafter", _nextafter, PROMOTION, halves=True)
+ufunc("spacing", _spacing, halves=True)
+
+
+def _conjugate(x: Tensor) -> Tensor:
+    return torch.conj_physical(x) if x.is_complex() else x.clone()
+
+
+conjugate = ufunc("conjugate conj", _conjugate, "conj-of-bool conj-of-real")
+UFUNCS: dict[str, Any] = {name: r.function for name, r in TABLE.items()}

@@ -1,0 +1,82 @@
+"""`numpy.fft` on tensors: NumPy's own code over torch's one-dimensional transforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torchnp.np.arrays import on_arrays
+from torchnp.np.axes import normal_axis
+from torchnp.np.dtypes import cast, numpy_dtype, result_dtype, torch_dtype
+from torchnp.np.rebound import OVERRIDES, rebound_row
+from torchnp.np.ufunc import write
+
+_NORMS = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}
+_SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+UNDONE = "fft-of-integers no-half-fft fft-out-kind fft-out-exact fft-out-sized fft-of-nothing"
+
+
+def raw_fft(
+    a: Tensor, n: int, axis: int, is_real: bool, is_forward: bool, norm: Any, out: Tensor | None = None
+) -> Tensor:
+    """Transform along an axis, as NumPy's function of this name: ``n`` points, any dtype, ``out=`` of any kind."""
+    if n < 1:
+        raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
+    if norm not in _NORMS:
+        raise ValueError(f'Invalid norm value {norm}; should be "backward","ortho" or "forward".')
+    place = normal_axis(axis, a.dim())
+    sizes = n // 2 + 1 if is_real and is_forward else n
+    shape = (*a.shape[:place], sizes, *a.shape[place + 1 :])
+    if out is not None and tuple(out.shape) != shape:
+        if out.dim() != a.dim() or out.shape[place] != sizes:
+            raise ValueError("output array has wrong shape.")
+        raise ValueError("operands could not be broadcast together with remapped shapes")
+    if is_real and is_forward and a.is_complex():
+        name = "rfft_n_even" if n % 2 == 0 else "rfft_n_odd"
+        raise TypeError(f"ufunc '{name}' did not contain a loop with signature matching types {numpy_dtype(a.dtype)!r}")
+    function = (
+        (torch.fft.rfft if is_forward else torch.fft.irfft)
+        if is_real
+        else (torch.fft.fft if is_forward else torch.fft.ifft)
+    )
+    found = function(_ready(a, is_real and is_forward), n, place, _NORMS[norm]) if a.numel() else torch.zeros(
+        shape, dtype=_result(a, is_real and not is_forward), device=a.device)  # fmt: skip
+    if out is None:
+        return found
+    if not np.can_cast(numpy_dtype(found.dtype), numpy_dtype(out.dtype), "same_kind"):
+        name = "irfft" if is_real else "fft"
+        names = (numpy_dtype(found.dtype), numpy_dtype(out.dtype))
+        raise TypeError(
+            f"Cannot cast ufunc '{name}' output from {names[0]!r} to {names[1]!r} with casting rule 'same_kind'"
+        )
+    return write(out, found)
+
+
+def _result(a: Tensor, real: bool) -> torch.dtype:
+    found = result_dtype(a.dtype, complex)
+    return torch.float32 if real and found == torch.complex64 else torch.float64 if real else found
+
+
+def _ready(a: Tensor, real: bool) -> Tensor:
+    """Integers as float64, half types as float32."""
+    return cast(
+        a,
+        torch_dtype(
+            np.result_type(np.float32 if a.dtype in (torch.float16,) else numpy_dtype(a.dtype), 1.0 if real else 1j)
+        ),
+    )
+
+
+OVERRIDES["_raw_fft"] = on_arrays(raw_fft)
+
+rebound_row("fft.fft fft.ifft", f"{UNDONE} fft-normalization")
+rebound_row("fft.rfft fft.irfft", f"{UNDONE} fft-out-casts")
+rebound_row("fft.hfft fft.ihfft", f"{UNDONE} fft-out-ignored")
+rebound_row("fft.fftn fft.ifftn fft.rfftn", f"{UNDONE} fft-dims-unique")
+rebound_row("fft.irfftn", f"{UNDONE} irfft-minus-1")
+rebound_row("fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2", UNDONE)
+rebound_row("fft.fftfreq fft.rfftfreq", "fftfreq-of-nothing fftfreq-no-spacing default-dtype")
+rebound_row("fft.fftshift fft.ifftshift")

@@ -1,0 +1,121 @@
+"""`semantics`: within it, operators on tensors have NumPy's meaning, and NumPy's own functions take handles."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from torchnp.np import elementwise as el
+from torchnp.np.dtypes import as_tensor, kind
+from torchnp.np.indexing import assign, index_of
+from torchnp.np.products import matmul
+from torchnp.np.table import TABLE
+
+
+class _State(threading.local):
+    depth = 0
+
+
+_STATE = _State()
+
+
+def is_active() -> bool:
+    """Whether this thread is within `semantics`."""
+    return _STATE.depth > 0
+
+
+@contextlib.contextmanager
+def semantics() -> Iterator[None]:
+    """Give operators on tensors NumPy's meaning, and let NumPy's functions run on handles, in this thread.
+
+    ``a + b`` promotes as arrays do, ``a ** -1`` of integers is an error, ``a[::-1]`` and ``a[[0, 1]] = x`` index as
+    arrays do. ``np.var(handle)`` and ``np.add(handle, 1)`` call the functions of `torchnp.np`; outside they are refused.
+    Methods such as ``a.var()`` and functions of torch stay torch's.
+    """
+    with NumpyOperators():
+        _STATE.depth += 1
+        try:
+            yield
+        finally:
+            _STATE.depth -= 1
+
+
+class NumpyOperators(TorchFunctionMode):
+    """The mode of `semantics` for operators."""
+
+    def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        ours = None if kwargs else _OPERATORS.get(function)
+        return function(*args, **(kwargs or {})) if ours is None else ours(*args)
+
+
+def _reflected(function: Callable) -> Callable:
+    return lambda x, other: function(other, x)
+
+
+def _inplace(function: Callable) -> Callable:
+    return lambda x, other: function(x, other, out=x)
+
+
+def power(x: Any, exponent: Any) -> Tensor:
+    """``x ** exponent`` as arrays have it: the exponents 2, 0.5, -1 and 1 as Python numbers have functions of their own."""
+    if isinstance(x, Tensor) and type(exponent) in (int, float):
+        inexact = kind(x.dtype) in "fc"
+        if exponent == 2 and (inexact or type(exponent) is int):
+            return el.UFUNCS["square"](x)
+        names = {0.5: "sqrt", -1: "reciprocal", 1: "positive"}
+        if inexact and exponent in names:
+            return el.UFUNCS[names[exponent]](x)
+    return el.power(x, exponent)
+
+
+def _operators() -> dict[Any, Callable]:
+    named = {
+        "add": el.add, "sub": el.subtract, "mul": el.multiply, "div": el.divide, "floor_divide": el.floor_divide,
+        "remainder": el.remainder, "bitwise_and": el.UFUNCS["bitwise_and"], "bitwise_or": el.UFUNCS["bitwise_or"],
+        "bitwise_xor": el.UFUNCS["bitwise_xor"], "eq": el.equal, "ne": el.not_equal, "lt": el.less, "le": el.less_equal,
+        "gt": el.greater, "ge": el.greater_equal, "neg": el.negative, "abs": el.absolute, "bitwise_not": el.invert,
+        "matmul": matmul,
+    }  # fmt: skip
+    dunders = {
+        "add": el.add, "sub": el.subtract, "mul": el.multiply, "truediv": el.divide, "floordiv": el.floor_divide,
+        "mod": el.remainder, "and": el.UFUNCS["bitwise_and"], "or": el.UFUNCS["bitwise_or"], "xor": el.UFUNCS["bitwise_xor"],
+        "lshift": el.UFUNCS["left_shift"], "rshift": el.UFUNCS["right_shift"], "pow": power, "matmul": matmul,
+    }  # fmt: skip
+    found: dict[Any, Callable] = {}
+    for name, ours in named.items():
+        found[getattr(torch.Tensor, name)] = ours
+        for form in (f"{name}_",):
+            if hasattr(torch.Tensor, form) and name not in ("matmul", "neg", "abs", "bitwise_not"):
+                found[getattr(torch.Tensor, form)] = _inplace(ours)
+    for name, ours in dunders.items():
+        found[getattr(torch.Tensor, f"__{name}__")] = ours
+        found[getattr(torch.Tensor, f"__r{name}__")] = _reflected(ours)
+        if hasattr(torch.Tensor, f"__i{name}__"):
+            found[getattr(torch.Tensor, f"__i{name}__")] = _inplace(ours if name != "pow" else el.power)
+    for name, ours in (("eq", el.equal), ("ne", el.not_equal), ("lt", el.less), ("le", el.less_equal), ("gt", el.greater),
+                       ("ge", el.greater_equal), ("neg", el.negative), ("abs", el.absolute), ("invert", el.invert)):  # fmt: skip
+        found[getattr(torch.Tensor, f"__{name}__")] = ours
+    found[torch.Tensor.pow], found[torch.Tensor.__rdiv__] = power, _reflected(el.divide)
+    found[torch.Tensor.__getitem__] = lambda x, index: index_of(as_tensor(x), index)
+    found[torch.Tensor.__setitem__] = assign
+    return found
+
+
+_OPERATORS = _operators()
+
+
+def call_numpy(function: Any, args: tuple, kwargs: dict[str, Any], method: str = "__call__") -> Any:
+    """Call the row of a function of NumPy; NotImplemented if it has none."""
+    from torchnp.np.rebound import public_names
+
+    name = function.__name__ if isinstance(function, np.ufunc) else public_names().get(id(function), "")
+    if name not in TABLE:
+        return NotImplemented
+    return getattr(TABLE[name].function, method)(*args, **kwargs)
