@@ -258,7 +258,7 @@ class Program:
                 continue
             value, path = next(rest)
             if isinstance(spec, Constant):
-                _check_constant(spec.value, value, path)
+                check_constant(spec.value, value, path)
             elif spec.meta is not None:
                 value = _as_tensor(value, spec.meta, path)
                 for i, (size, expected) in enumerate(zip(value.shape, spec.meta.shape)):
@@ -339,7 +339,7 @@ def _shown(spec: UserInput) -> str:
     return f"{spec.meta.dtype}[{', '.join(map(spell, spec.meta.shape))}]"
 
 
-def _check_constant(expected: Any, value: Any, path: str) -> None:
+def check_constant(expected: Any, value: Any, path: str) -> None:
     """Refuse a value other than the one at export; for None, torch accepts anything."""
     if expected is None:
         return
