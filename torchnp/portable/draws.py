@@ -15,7 +15,7 @@ import torchnp
 from torchnp.portable.library import Library
 from torchnp.runtime.graph import Graph, Node, Ref, result_names
 from torchnp.runtime.run import NUMBERS
-from torchnp.runtime.symbols import Expression, evaluate
+from torchnp.runtime.symbols import Expression, evaluate, symbols
 
 ndarray = np.ndarray
 PREFIX = "draws/"
@@ -92,7 +92,9 @@ def draw_all(graph: Graph, sizes: Sizes, numbers: dict[str, Any]) -> dict[str, l
             found[key_of(node)] = draw(node, read)
         elif node.target == "aten::sym_size.int":
             array, dim = node.args
-            known[node.results[0][1]] = read(array).shape[dim]
+            length = graph.tensors[array.name].shape[dim]
+            if symbols(length) <= set(sizes):
+                known[node.results[0][1]] = evaluate(length, sizes)
         elif node.target in NUMBERS and all(not isinstance(x, Ref) or x.name in known for x in node.args):
             known[node.results[0][1]] = NUMBERS[node.target](*map(read, node.args))
     return found

@@ -34,7 +34,9 @@ _SAME = frozenset({
     "aten::alias", "aten::detach", "aten::contiguous", "aten::to.dtype", "aten::to.device", "aten::to.dtype_layout",
     "aten::to.other", "aten::type_as", "aten::positive", "aten::lift_fresh",
 })  # fmt: skip
-_OWN_INVERSE = frozenset({"aten::t", "aten::transpose.int", "aten::swapaxes", "aten::swapdims", "aten::mT", "aten::numpy_T"})
+_OWN_INVERSE = frozenset(
+    {"aten::t", "aten::transpose.int", "aten::swapaxes", "aten::swapdims", "aten::mT", "aten::numpy_T"}
+)
 _PERHAPS_COPIES = frozenset({
     "aten::reshape", "aten::flatten.using_ints", "aten::ravel", "aten::reshape_as", "aten::contiguous", "aten::to.dtype",
     "aten::to.device", "aten::to.dtype_layout", "aten::to.other", "aten::type_as",

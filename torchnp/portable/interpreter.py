@@ -156,9 +156,9 @@ class Interpreter:
         return found if len(found) != 1 or isinstance(node.results[0], list) else found[0]
 
     def _refusal(self, node: Node, why: str) -> str:
-        where = "inside a trace" if self.lib.kind == "jax" else f"on {self.lib.name}"
-        advice = f"; {_FIXED[node.target]}" if node.target in _FIXED else ""
-        return f"{node.target} {why}, which it does not have {where}{advice}{_place(node)}"
+        where = "inside a trace" if self.lib.kind == "jax" else f"on {self.lib.name}, which computes later"
+        advice = f": {_FIXED[node.target]}" if node.target in _FIXED else ""
+        return f"{node.target} {why}, and arrays have no values {where}{advice}{_place(node)}"
 
     def _bind(self, results: list[Any], found: Sequence[Any], values: dict[str, Any]) -> None:
         for result, x in zip(results, found, strict=True):

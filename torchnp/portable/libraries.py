@@ -12,7 +12,12 @@ from torchnp.core.optional_deps import explained
 from torchnp.portable.library import Library
 from torchnp.portable.rows import Array
 
-_NAMES = {"strict": "array_api_strict", "array-api-strict": "array_api_strict", "jax": "jax.numpy", "dask": "dask.array"}
+_NAMES = {
+    "strict": "array_api_strict",
+    "array-api-strict": "array_api_strict",
+    "jax": "jax.numpy",
+    "dask": "dask.array",
+}
 _COMPAT = ("numpy", "cupy", "torch", "dask.array")  # what array-api-compat makes follow the standard
 
 

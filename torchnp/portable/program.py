@@ -44,7 +44,11 @@ class PortableProgram(Program):
         self._declined: set[str] = set()
 
     def __repr__(self) -> str:
-        return super().__repr__().replace("torchnp.runtime.Program", f"torchnp.portable.PortableProgram on {self.lib.name}")
+        return (
+            super()
+            .__repr__()
+            .replace("torchnp.runtime.Program", f"torchnp.portable.PortableProgram on {self.lib.name}")
+        )
 
     def run(self, args: tuple, kwargs: dict[str, Any], report: Report | None = None) -> Any:
         if report is not None:
@@ -159,7 +163,9 @@ class PortableProgram(Program):
         if len(value.shape) != len(meta.shape):
             wanted = f"torch.Size([{', '.join(map(spell, meta.shape))}])"
             got = f"torch.Size({list(value.shape)})"
-            raise RuntimeError(f"Unexpected number of dimensions in input at {path}.shape (expected {wanted}, got {got})")
+            raise RuntimeError(
+                f"Unexpected number of dimensions in input at {path}.shape (expected {wanted}, got {got})"
+            )
         if self.lib.dtype_of(value) != meta.dtype:
             raise RuntimeError(f"Expected input at {path} to be of dtype {meta.dtype}, but got {value.dtype}")
 
@@ -196,5 +202,3 @@ _WORST = ("", "number", "own", "standard", "drawn", "host", "eager", "refused")
 def _names_in(spec: UserInput) -> set[str]:
     sizes = spec.meta.shape if spec.meta is not None else (spec.size,)
     return set().union(*(symbols(n) for n in sizes if n is not None), set())
-
-

@@ -22,7 +22,7 @@ _MODULES = {
         "join", "linalg", "loss", "matmul", "norm", "pad", "pool", "prims", "reduce", "resample", "rnn", "scan",
         "shape", "softmax", "sort", "special",
     ),
-    "jax": ("control", "convolution", "elementwise", "index", "sort"),
+    "jax": ("control", "convolution", "elementwise", "index", "linalg", "sort"),
     "dask": ("blocks",),
     "torch": (),
 }  # fmt: skip

@@ -35,9 +35,7 @@ def map_impl(lib: Library, body: Function, xs: Sequence[Array], operands: Sequen
 
 
 @portable("torch.ops.higher_order.scan", on="jax")
-def scan(
-    lib: Library, combine: Function, init: Sequence[Any], xs: Sequence[Array], additional: Sequence[Any]
-) -> list:
+def scan(lib: Library, combine: Function, init: Sequence[Any], xs: Sequence[Array], additional: Sequence[Any]) -> list:
     n = len(init)
 
     def step(carry: list, row: list) -> tuple[list, list]:

@@ -164,5 +164,3 @@ def rrelu(
     lib: Library, self: Array, lower: Any = 0.125, upper: Any = 1 / 3, training: bool = False, generator: Any = None
 ) -> Array:
     return NotImplemented if training else leaky_relu(lib, self, (float(lower) + float(upper)) / 2)
-
-

@@ -309,7 +309,11 @@ def addcdiv(lib: Library, self: Array, tensor1: Array, tensor2: Array, *, value:
 def lerp(lib: Library, self: Array, end: Array, weight: Any) -> Array:
     """From both ends, so that weights near 1 give the end."""
     given = lib.promote(self, end)
-    w = lib.astype(weight, lib.dtype_of(given[0])) if lib.is_array(weight) else lib.number(weight, lib.dtype_of(given[0]))
+    w = (
+        lib.astype(weight, lib.dtype_of(given[0]))
+        if lib.is_array(weight)
+        else lib.number(weight, lib.dtype_of(given[0]))
+    )
     if dt.is_complex(lib.dtype_of(w)):
         return NotImplemented
     near = lambda a, b, t: lib.xp.where(lib.xp.abs(t) < 0.5, a + t * (b - a), b - (b - a) * (1 - t))
@@ -359,5 +363,3 @@ def view_as_complex(lib: Library, self: Array) -> Array:
 def complex_(lib: Library, real: Array, imag: Array) -> Array:
     d = dt.to_complex(lib.dtype_of(real))
     return lib.astype(real, d) + lib.astype(imag, d) * lib.number(1j, d)
-
-

@@ -33,9 +33,7 @@ def map_impl(lib: Library, body: Function, xs: Sequence[Array], operands: Sequen
 
 
 @portable("torch.ops.higher_order.scan")
-def scan(
-    lib: Library, combine: Function, init: Sequence[Any], xs: Sequence[Array], additional: Sequence[Any]
-) -> list:
+def scan(lib: Library, combine: Function, init: Sequence[Any], xs: Sequence[Array], additional: Sequence[Any]) -> list:
     carry, rows = list(init), []
     for i in range(xs[0].shape[0]):
         found = combine(*carry, *(x[i, ...] for x in xs), *additional)

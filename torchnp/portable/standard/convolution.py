@@ -19,7 +19,14 @@ def spread(values: Ints, n: int) -> list[int]:
 
 
 def windows(
-    lib: Library, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, fill: float = 0, ceil: bool = False
+    lib: Library,
+    x: Array,
+    kernel: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    fill: float = 0,
+    ceil: bool = False,
 ) -> Iterator[tuple[tuple[int, ...], Array]]:
     """Each point of a window, and the input as the windows see it there."""
     n = len(kernel)
@@ -39,14 +46,13 @@ def windows(
         x = lib.call("aten::constant_pad_nd", x, amounts, fill)
     for point in np.ndindex(*kernel):
         first = [point[i] * dilation[i] for i in range(n)]
-        yield point, x[
-            (..., *(slice(first[i], first[i] + (sizes[i] - 1) * stride[i] + 1, stride[i]) for i in range(n)))
-        ]
+        yield (
+            point,
+            x[(..., *(slice(first[i], first[i] + (sizes[i] - 1) * stride[i] + 1, stride[i]) for i in range(n)))],
+        )
 
 
-def correlated(
-    lib: Library, x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, groups: int
-) -> Array:
+def correlated(lib: Library, x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Array:
     """The sum over the points of the filter."""
     outputs, n = w.shape[0], w.ndim - 2
     total = None

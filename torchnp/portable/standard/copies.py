@@ -26,7 +26,7 @@ from torchnp.portable.rows import Array, portable
     "prims::device_put",
 )
 def same(lib: Library, self: Array, *args: Any, **kwargs: Any) -> Array:
-    if kwargs.get("dtype") is not None or len(args) > 1 and args[1] is not None and type(args[1]) is not bool:
+    if kwargs.get("dtype") is not None or (len(args) > 1 and args[1] is not None and type(args[1]) is not bool):
         return NotImplemented
     return self
 

@@ -93,9 +93,7 @@ def one_hot(lib: Library, self: Array, num_classes: int = -1) -> Array:
 
 
 @portable("aten::bucketize.Tensor")
-def bucketize(
-    lib: Library, self: Array, boundaries: Array, *, out_int32: bool = False, right: bool = False
-) -> Array:
+def bucketize(lib: Library, self: Array, boundaries: Array, *, out_int32: bool = False, right: bool = False) -> Array:
     a, b = lib.promote(boundaries, self)
     found = lib.xp.searchsorted(a, lib.xp.reshape(b, (-1,)), side="right" if right else "left")
     return lib.astype(lib.xp.reshape(found, tuple(self.shape)), dt.int32 if out_int32 else dt.int64)

@@ -71,3 +71,8 @@ def linalg_inv_ex(lib: Library, A: Array, *, check_errors: bool = False) -> tupl
 @portable("aten::linalg_det")
 def linalg_det(lib: Library, A: Array) -> Array:
     return lib.xp.linalg.det(A) if _has(lib, "det") and 0 not in A.shape else NotImplemented
+
+
+@portable("aten::_linalg_check_errors")
+def linalg_check_errors(lib: Library, info: Array, api_name: str, *, is_matrix: bool) -> None:
+    """Libraries raise by themselves, or give NaN: there is no information of LAPACK's to check."""

@@ -78,9 +78,7 @@ def binary_cross_entropy_with_logits(
 
 
 @portable("aten::kl_div")
-def kl_div(
-    lib: Library, self: Array, target: Array, reduction: int = _MEAN, *, log_target: bool = False
-) -> Array:
+def kl_div(lib: Library, self: Array, target: Array, reduction: int = _MEAN, *, log_target: bool = False) -> Array:
     x, y = lib.promote(self, target)
 
     def f(x: Array, y: Array) -> Array:
@@ -186,5 +184,3 @@ def _of_probabilities(
             count = count if d == classes else count * length
         return lib.call("aten::sum", losses) / count
     return _reduced(lib, losses, reduction)
-
-

@@ -229,7 +229,7 @@ def cosine_similarity(lib: Library, x1: Array, x2: Array, dim: int = 1, eps: flo
 
 
 def _cosine(lib: Library, x: Array, y: Array, dim: int, eps: float) -> Array:
-    unit = lambda v: v / lib.xp.maximum(
-        lib.xp.sqrt(lib.xp.sum(v * v, axis=dim, keepdims=True)), lib.number(eps, lib.dtype_of(v))
+    unit = lambda v: (
+        v / lib.xp.maximum(lib.xp.sqrt(lib.xp.sum(v * v, axis=dim, keepdims=True)), lib.number(eps, lib.dtype_of(v)))
     )
     return lib.xp.sum(unit(x) * unit(y), axis=dim)

@@ -57,7 +57,9 @@ def pad_circular(lib: Library, self: Array, pad: Sequence[int]) -> Array:
 
 
 @portable("aten::pad", "aten::_pad_enum")
-def pad(lib: Library, self: Array, pad: Sequence[int], mode: str | int = "constant", value: float | None = None) -> Array:
+def pad(
+    lib: Library, self: Array, pad: Sequence[int], mode: str | int = "constant", value: float | None = None
+) -> Array:
     mode = ("constant", "reflect", "replicate", "circular")[mode] if isinstance(mode, int) else mode
     if mode == "constant":
         return lib.call("aten::constant_pad_nd", self, pad, 0 if value is None else value)

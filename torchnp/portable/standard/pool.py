@@ -21,7 +21,9 @@ def _lowest(lib: Library, x: Array) -> Any:
     return -math.inf if dt.is_inexact(d) else int(np.iinfo(d).min)
 
 
-def _maximum_over(lib: Library, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil: bool) -> Array:
+def _maximum_over(
+    lib: Library, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil: bool
+) -> Array:
     best = None
     for _, seen in windows(lib, x, kernel, stride, padding, dilation, _lowest(lib, x), ceil):
         best = seen if best is None else lib.xp.maximum(best, seen)

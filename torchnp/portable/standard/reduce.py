@@ -83,7 +83,11 @@ def _variance(lib: Library, x: Array, axes: tuple[int, ...], correction: float, 
         freedom = max(freedom, 0)
     total = lib.xp.sum(squares, axis=axes, keepdims=keepdim)
     if type(freedom) in (int, float) and freedom == 0:  # 0/0 is NaN, in every library
-        return total * lib.number(math.nan, lib.dtype_of(total)) if 1 >= count else total / lib.number(0, lib.dtype_of(total))
+        return (
+            total * lib.number(math.nan, lib.dtype_of(total))
+            if count <= 1
+            else total / lib.number(0, lib.dtype_of(total))
+        )
     return total / freedom
 
 

@@ -242,7 +242,7 @@ def diagonal(lib: Library, self: Array, offset: int = 0, dim1: int = 0, dim2: in
     count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     first = max(offset, 0) + max(-offset, 0) * columns
     flat = lib.xp.reshape(x, (*batch, rows * columns))
-    return flat[..., first : first + count * (columns + 1) : columns + 1][..., :count]
+    return flat[..., first : first + (count - 1) * (columns + 1) + 1 if count else first : columns + 1]
 
 
 @portable("aten::flip")

@@ -37,9 +37,7 @@ def sort_stable(
 
 
 @portable("aten::argsort", "aten::argsort.stable")
-def argsort(
-    lib: Library, self: Array, dim: int = -1, descending: bool = False, *, stable: bool | None = None
-) -> Array:
+def argsort(lib: Library, self: Array, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Array:
     found = sort(lib, self, dim, descending)
     return NotImplemented if found is NotImplemented else found[1]
 
