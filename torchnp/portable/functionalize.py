@@ -61,8 +61,13 @@ def writes_of(node: Node) -> list[str]:
     schema = torchnp.table.schemas.get(node.target)
     if schema is None or not schema.mutates:
         return []
-    bound = dict(zip((a.name for a in schema.args), node.args)) | node.kwargs
+    bound = _arguments(schema, node)
     return [bound[a.name].name for a in schema.written if isinstance(bound.get(a.name), Ref)]
+
+
+def _arguments(schema: Schema, node: Node) -> dict[str, Any]:
+    """A node's arguments by name, without defaults."""
+    return dict(zip((a.name for a in schema.args), node.args)) | node.kwargs
 
 
 def functionalize(graph: Graph, signature: GraphSignature) -> tuple[Graph, GraphSignature]:
@@ -275,7 +280,7 @@ class _Rewriter:
 
     def _place_of(self, view: View, node: Node) -> tuple[str, list[int]] | None:
         """The scatter that writes one of several parts, and its arguments."""
-        bound = torchnp.table.schemas[node.target].bind(tuple(node.args), node.kwargs)
+        bound = _arguments(torchnp.table.schemas[node.target], node)
         dim = bound.get("dim", 0)
         if node.target == "aten::unbind.int":
             return "aten::select_scatter", [dim, view.place]
