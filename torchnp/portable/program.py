@@ -122,6 +122,9 @@ class PortableProgram(Program):
         found = draws.draw_all(self.graph, sizes, {spec.name: values[id(spec)] for spec in specs})
         return {key: [self.lib.from_numpy(x) for x in drawn] for key, drawn in found.items()}
 
+    def as_numpy(self, x: Any) -> Any:
+        return self.lib.to_numpy(x) if self.lib.is_array(x) else x
+
     # ------------------------------------------------------------ arguments
 
     def _bound(self, given: list[Any], state: State) -> tuple[dict[int, Any], dict[str, Any]]:

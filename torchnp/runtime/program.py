@@ -311,6 +311,10 @@ class Program:
             target = self.state[written] if kind == "state" else users[written]
             torchnp.table["aten::copy_"](target, value)
 
+    def as_numpy(self, x: Any) -> Any:
+        """A result as an ndarray; numbers stay as they are."""
+        return x
+
     def requires(self) -> list[Requirement]:
         """Every operator that the program calls, by name, with its dtypes and its status in the table."""
         return requirements(self.graph)
