@@ -82,9 +82,10 @@ def library_for(xp: Any) -> Library:
         except ModuleNotFoundError as error:
             raise explained(error, "xp='dask'", "dask", "dask", "array_api_extra") from None
         return DaskLibrary()
-    module = importlib.import_module(f"array_api_compat.{name}") if name in _COMPAT else xp
-    if isinstance(module, str):
-        module = importlib.import_module(module)
+    if name in _COMPAT:
+        module = importlib.import_module(f"array_api_compat.{name}")
+    else:
+        module = importlib.import_module(name) if isinstance(xp, str) else xp
     if not hasattr(module, "permute_dims") or not hasattr(module, "asarray"):
         raise TypeError(f"{name or xp!r} does not follow the array API standard")
     return TorchLibrary(module) if name == "torch" else Library(module)

@@ -119,6 +119,11 @@ class Library:
 
     # ------------------------------------------------------------ dtypes
 
+    @property
+    def dtypes(self) -> frozenset[str]:
+        """The names of the dtypes that the library has, of torch's."""
+        return frozenset(map(dt.dtype_name, self._theirs))
+
     def dtype_of(self, x: Array) -> np.dtype:
         """The dtype of an array, as a ``np.dtype``."""
         found = self._ours.get(_dtype_key(x.dtype))
