@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from torchnp.core.libraries import kernel
     from torchnp.core.table import table, table_for
     from torchnp.core.target import target
-    from torchnp.random import Generator, default_generator, manual_seed
     from torchnp.portable.load import load
+    from torchnp.random import Generator, default_generator, manual_seed
     from torchnp.threads import get_num_threads, set_num_threads
     from torchnp.typed import aten, prims  # a stub for type checkers and editors only
 

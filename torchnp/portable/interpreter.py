@@ -81,6 +81,7 @@ class Interpreter:
             found: Any = draws.computed(self.lib, node, args[0] if args else None, self._draw(node, args, kwargs))
         else:
             row = self.lib.row(name)
+            args, kwargs = _in_order(name, args, kwargs)
             found = NotImplemented if row is None else self._called(node, row, args, kwargs)
         if found is NotImplemented:
             self.declined.add(name)
@@ -169,6 +170,17 @@ class Interpreter:
                 if kind != "tensor" and self.lib.is_array(x):
                     x = {"int": int, "float": float, "bool": bool}[kind](self.lib.item(x))
                 values[name] = x
+
+
+def _in_order(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments with those by name moved to their positions, except what the schema takes by name only."""
+    schema = torchnp.table.schemas.get(name) if kwargs else None
+    listed = [a for a in schema.args if not a.kwonly] if schema is not None else []
+    given = [i for i, a in enumerate(listed) if a.name in kwargs]
+    if not given:
+        return args, kwargs
+    more = [kwargs.get(a.name, a.default) for a in listed[len(args) : given[-1] + 1]]
+    return [*args, *more], {k: v for k, v in kwargs.items() if k not in {listed[i].name for i in given}}
 
 
 def _place(node: Node) -> str:

@@ -129,16 +129,6 @@ def threshold(lib: Library, self: Array, threshold: Any, value: Any) -> Array:
     return lib.xp.where(self <= lib.number(threshold, d), lib.number(value, d), self)
 
 
-@portable("aten::tanhshrink")
-def tanhshrink(lib: Library, self: Array) -> Array:
-    return self - lib.call("aten::tanh", self)
-
-
-@portable("aten::softsign")
-def softsign(lib: Library, self: Array) -> Array:
-    return self / (1 + lib.xp.abs(self))
-
-
 @portable("aten::gelu")
 def gelu(lib: Library, self: Array, *, approximate: str = "none") -> Array:
     if approximate == "tanh":

@@ -50,14 +50,12 @@ def test_requires_of_two_kinds(capsys):
 
 
 def test_export_stablehlo(x, tmp_path, capsys):
-    jax = pytest.importorskip("jax")
     pytest.importorskip("flatbuffers")  # which jax.export needs to serialize
-    import jax.export
-
+    serialized = pytest.importorskip("jax.export")
     out = tmp_path / "m.stablehlo"
     assert main(["export-stablehlo", CONVNET, "--platforms", "cpu,tpu", "--out", str(out)]) == 0
     assert "takes input float32[" in capsys.readouterr().out
-    again = jax.export.deserialize(bytearray(out.read_bytes()))
+    again = serialized.deserialize(bytearray(out.read_bytes()))
     assert again.platforms == ("cpu", "tpu")
     given = np.load(x)[:2]
     np.testing.assert_allclose(again.call(given), torchnp.load(CONVNET)(given), rtol=0, atol=1e-6)
