@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from torchnp.core.libraries import kernel
     from torchnp.core.table import table, table_for
     from torchnp.core.target import target
+    from torchnp.portable.load import load
     from torchnp.random import Generator, default_generator, manual_seed
-    from torchnp.runtime import load
     from torchnp.threads import get_num_threads, set_num_threads
     from torchnp.typed import aten, prims  # a stub, only for type checkers and editors
 
@@ -57,7 +57,7 @@ _LAZY = {
     "Generator": "torchnp.random",
     "default_generator": "torchnp.random",
     "manual_seed": "torchnp.random",
-    "load": "torchnp.runtime",
+    "load": "torchnp.portable.load",
     "get_num_threads": "torchnp.threads",
     "set_num_threads": "torchnp.threads",
     "kernel": "torchnp.core.libraries",

@@ -89,6 +89,8 @@ def parser() -> argparse.ArgumentParser:
     add_run(command("run", run, "Run a program of torch.export.save on arrays from .npy files; torch is not needed."))
     text = "List the operators that an exported program calls, and how each is provided."
     add_requires(command("requires", requires, text))
+    text = "Write an exported program as StableHLO, for JAX and other compilers; torch is not needed."
+    add_export_stablehlo(command("export-stablehlo", export_stablehlo, text))
 
     sub = command("serve", serve, "Serve the op table to remote tensors; imports no torch.")
     add_options(sub, port=7077)
@@ -251,17 +253,33 @@ def add_run(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--output", metavar="FILE", help="where the result goes: .npy, or .npz for several")
     sub.add_argument("--profile", action="store_true", help="print the time that each operator took")
+    _add_xp(sub)
 
 
 def add_requires(sub: argparse.ArgumentParser) -> None:
     """Add the options of ``torchnp requires``."""
     _add_program(sub)
     sub.add_argument("--json", action="store_true", help="as JSON")
+    _add_xp(sub)
     sub.add_argument(
         "--backend",
         metavar="NAME",
         help="what a backend lacks of them: table, torch-DEVICE, an entry point, package.module:object (as in torchnp conform)",
     )
+
+
+def add_export_stablehlo(sub: argparse.ArgumentParser) -> None:
+    """The options of ``torchnp export-stablehlo``."""
+    _add_program(sub)
+    sub.add_argument(
+        "--platforms", default="cpu,cuda,tpu", metavar="LIST", help="what it is lowered for (default: %(default)s)"
+    )
+    sub.add_argument("--out", required=True, metavar="FILE", help="where the serialized jax.export goes")
+
+
+def _add_xp(sub: argparse.ArgumentParser) -> None:
+    text = "another array library in place of NumPy: jax, dask, cupy, torch, array_api_strict"
+    sub.add_argument("--xp", metavar="NAME", help=text)
 
 
 def _add_program(sub: argparse.ArgumentParser) -> None:
@@ -277,10 +295,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def requires(args: argparse.Namespace) -> int:
-    """Run ``torchnp requires``: see `torchnp.runtime.commands`."""
+    """Run ``torchnp requires``: see `torchnp.runtime.commands`, and `torchnp.portable.commands` for other libraries."""
+    if args.xp:
+        if args.backend:
+            raise UsageError("--xp and --backend answer two questions: ask one of them")
+        from torchnp.portable.commands import list_tiers
+
+        return _of_program(list_tiers, args)
     from torchnp.runtime.commands import list_requirements
 
     return _of_program(list_requirements, args)
+
+
+def export_stablehlo(args: argparse.Namespace) -> int:
+    """``torchnp export-stablehlo``: see `torchnp.portable.commands`."""
+    from torchnp.portable.commands import export_stablehlo as write
+
+    return _of_program(write, args)
 
 
 def _of_program(act: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
@@ -290,7 +321,7 @@ def _of_program(act: Callable[[argparse.Namespace], int], args: argparse.Namespa
         raise
     except OSError as error:
         raise UsageError(f"{error.filename or args.program}: {error.strerror or error}") from error
-    except (ValueError, RuntimeError, IndexError, TypeError) as error:
+    except (ValueError, RuntimeError, IndexError, TypeError, ModuleNotFoundError) as error:
         # An error in the file or the arrays, or of a kernel.
         raise UsageError(str(error)) from error
 

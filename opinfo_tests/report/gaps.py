@@ -97,6 +97,8 @@ def file_for(backend: str) -> Path:
         return Path(__file__).parents[1] / "gaps-torch-cpu.toml"
     if backend.startswith("remote-"):  # all transports share one file
         return Path(__file__).parents[1] / "gaps-remote.toml"
+    if backend in ("array-api-strict", "array-api-torch", "array-api-jax", "array-api-dask"):  # of the portable rows
+        return Path(__file__).parents[1] / f"gaps-{backend}.toml"
     return Path(f"gaps-{re.sub(r'[^A-Za-z0-9]+', '-', backend)}.toml")
 
 

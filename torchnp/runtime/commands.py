@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import torchnp
 from torchnp.core.cli_args import named_files
 from torchnp.files.malformed import Malformed, shown
 from torchnp.files.read_arrays import read_npy
@@ -23,12 +24,13 @@ from torchnp.runtime.program import Program, Requirement, UserInput, requirement
 
 def run_program(args: argparse.Namespace) -> int:
     """Run a program on arrays from files; write the results to a file, or print their dtypes and shapes."""
-    program = load(args.program, args.model)
+    program = _loaded(args)
     positional, named = program.arrange(_inputs(program, args.input))
     profile = Profile()
     result = program.run(positional, named, profile if args.profile else None)
     names = [re.sub(r"\['?([^]']*)'?\]", r".\1", path).lstrip(".") for path in program.signature.gives.paths()]
     results = {name or "result": x for name, x in zip(names, program.signature.gives.flatten(result)) if x is not None}
+    results = {name: program.as_numpy(x) for name, x in results.items()}
     if args.output:
         _save(args.output, results)
     else:
@@ -37,6 +39,16 @@ def run_program(args: argparse.Namespace) -> int:
     if args.profile:
         print(profile)
     return 0
+
+
+def _loaded(args: argparse.Namespace) -> Program:
+    """The program, on NumPy or on the library of ``--xp``."""
+    if args.xp is None:
+        return load(args.program, args.model)
+    from torchnp.portable.commands import prepare
+
+    prepare(args.xp)
+    return torchnp.load(args.program, args.model, xp=args.xp)
 
 
 def _inputs(program: Program, given: list[str]) -> dict[str, Any]:
@@ -96,7 +108,7 @@ class Profile:
         rows = [("operator", "calls", "ms", "share")]
         for name, s in sorted(self.seconds.items(), key=lambda item: -item[1]):
             rows.append((name, str(self.calls[name]), f"{1e3 * s:.3f}", f"{s / total:.0%}"))
-        return _aligned(rows)
+        return aligned(rows)
 
 
 def list_requirements(args: argparse.Namespace) -> int:
@@ -115,7 +127,7 @@ def list_requirements(args: argparse.Namespace) -> int:
     for r in needed:
         said = (told[r.name],) if told else ()
         rows.append((r.name, str(r.count), " ".join(r.dtypes), r.status, *said, " ".join(r.differences)))
-    print(_aligned(rows))
+    print(aligned(rows))
     counts = Counter(r.status for r in needed)
     print(
         f"\n{sum(r.count for r in needed)} calls of {len(needed)}: " + ", ".join(f"{k} {s}" for s, k in counts.items())
@@ -157,6 +169,7 @@ def _told_by(name: str, needed: Sequence[Requirement]) -> dict[str, str]:
     return {r.name: said(r) for r in needed}
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
+def aligned(rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows as lines, in columns of equal widths."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows)

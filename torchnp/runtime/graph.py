@@ -81,6 +81,8 @@ class Node:
         The node's name in a profile, if it is not the target.
     relu : bool
         Whether ``function`` ends with a ReLU.
+    source : str
+        The line of the model that made it, as torch recorded it.
     """
 
     target: str
@@ -92,6 +94,7 @@ class Node:
     function: Callable[..., Any] | None = None
     label: str = ""
     relu: bool = False
+    source: str = ""
 
 
 @dataclass
@@ -327,7 +330,16 @@ def _parse_node(record: Any, where: str) -> Node:
         else:
             raise ProgramError(f"{at} is neither positional nor a keyword")
     results = [_result(x, f"{where}.outputs[{i}]") for i, x in enumerate(items(record, "outputs", dict, where))]
-    return Node(overload_name(target), args, kwargs, results, where)
+    return Node(overload_name(target), args, kwargs, results, where, source=_source(record))
+
+
+def _source(record: dict[str, Any]) -> str:
+    """The innermost line of a node's recorded stack trace, for messages."""
+    about = record.get("metadata")
+    trace = about.get("stack_trace") if type(about) is dict else None
+    if type(trace) is not str:
+        return ""
+    return " ".join(line.strip() for line in trace[-500:].strip().splitlines()[-2:])[-300:]
 
 
 def parse_graph(record: Any, where: str) -> Graph:

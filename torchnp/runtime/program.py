@@ -261,7 +261,7 @@ class Program:
                 continue
             value, path = next(rest)
             if isinstance(spec, Constant):
-                _check_constant(spec.value, value, path)
+                check_constant(spec.value, value, path)
             elif spec.meta is not None:
                 value = _as_tensor(value, spec.meta, path)
                 for i, (size, expected) in enumerate(zip(value.shape, spec.meta.shape)):
@@ -314,6 +314,10 @@ class Program:
             target = self.state[written] if kind == "state" else users[written]
             torchnp.table["aten::copy_"](target, value)
 
+    def as_numpy(self, x: Any) -> Any:
+        """A result as an ndarray; numbers stay as they are."""
+        return x
+
     def requires(self) -> list[Requirement]:
         """Return every operator that the program calls, by name, with its dtypes and its status in the table."""
         return requirements(self.graph)
@@ -342,7 +346,7 @@ def _shown(spec: UserInput) -> str:
     return f"{spec.meta.dtype}[{', '.join(map(spell, spec.meta.shape))}]"
 
 
-def _check_constant(expected: Any, value: Any, path: str) -> None:
+def check_constant(expected: Any, value: Any, path: str) -> None:
     """Refuse a value other than the one at export; if that one was None, accept anything, as torch does."""
     if expected is None:
         return

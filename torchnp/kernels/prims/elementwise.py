@@ -186,8 +186,14 @@ for _name, _of in (("gcd", "gcd"), ("igamma", "igamma"), ("igammac", "igammac"),
 def div(self: Array, other: Array) -> Array:
     """Quotient in the dtype of the operands; integers are divided toward zero."""
     if isinstance(self, NUMBER) or isinstance(other, NUMBER):
-        whole = isinstance(self, int) if isinstance(self, NUMBER) else dt.is_integral(self.dtype)
-        return aten("div.Tensor_mode")(self, other, rounding_mode="trunc" if whole else None)
+        whole = (
+            isinstance(self, int)
+            if isinstance(self, NUMBER)
+            else dt.is_integral(dt.as_dtype(name_of(self.dtype).rpartition(".")[2]))
+        )
+        divide = partial(aten("div.Tensor_mode"), rounding_mode="trunc" if whole else None)
+        both = isinstance(self, NUMBER) and isinstance(other, NUMBER)
+        return divide(self, other) if both else through_numpy(divide, self, other)
     check_alike(self, other)
     if type(self) is ndarray:
         if dt.is_integral(self.dtype):

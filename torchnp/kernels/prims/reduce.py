@@ -47,6 +47,8 @@ def _portable(name: str, inp: Array, dims: list[int], **more: Any) -> Array:
     xp = namespace(inp)
     if name == "sum" and not inp.ndim and xp.isdtype(inp.dtype, "complex floating"):
         return inp + xp.zeros_like(inp)  # adding 0 turns -0 into 0, as in torch's sum
+    if name in ("sum", "prod") and xp.isdtype(inp.dtype, "integral"):  # the standard keeps them unsigned
+        inp = xp.astype(inp, xp.int64)
     if xp.isdtype(inp.dtype, "bool"):  # the standard adds and orders numbers only
         found = getattr(xp, name)(xp.astype(inp, xp.int64), axis=axes)
         return xp.astype(found, inp.dtype) if name in ("max", "min") else found

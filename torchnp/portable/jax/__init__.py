@@ -1,0 +1,1 @@
+"""Rows in JAX's own words."""

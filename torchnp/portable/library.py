@@ -1,0 +1,225 @@
+"""An array library as the rows see it: its namespace, with torch's dtypes, promotion and rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.portable.rows import STANDARD, Array, Row, rows_for
+
+ndarray = np.ndarray
+Meta = tuple[tuple[int, ...], np.dtype]  # a result's shape and dtype
+
+
+class ValueNeeded(TypeError):
+    """An operator needs the value of an array that has none yet, inside a trace or of a lazy library."""
+
+
+class Library:
+    """A library's array API namespace, and what torch's semantics need besides.
+
+    Parameters
+    ----------
+    xp : module
+        A namespace that follows the array API standard.
+
+    Attributes
+    ----------
+    xp : module
+        The namespace.
+    kind : str
+        Whose own rows it uses, ``standard`` for none.
+    """
+
+    kind = STANDARD
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+        self._theirs = {d: getattr(xp, dt.dtype_name(d)) for d in dt.ALL if hasattr(xp, dt.dtype_name(d))}
+        if hasattr(xp, "bool"):
+            self._theirs[dt.bool_] = xp.bool
+        self._ours = {_dtype_key(theirs): ours for ours, theirs in self._theirs.items()}
+        self.own, self.standard = rows_for(self.kind)
+
+    def __repr__(self) -> str:
+        return f"<torchnp.portable.Library: {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The library's name as users import it."""
+        return self.xp.__name__.removeprefix("array_api_compat.")
+
+    # ------------------------------------------------------------ rows
+
+    def row(self, name: str) -> Row | None:
+        """The library's own row of an operator, or else the standard one."""
+        return self.own.get(name) or self.standard.get(name)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call another row."""
+        row = self.row(name)
+        assert row is not None, name
+        return row(self, *args, **kwargs)
+
+    # ------------------------------------------------------------ arrays
+
+    def is_array(self, x: Any) -> bool:
+        """Whether a value is an array; numbers, and NumPy's scalars, are none."""
+        return hasattr(x, "dtype") and hasattr(x, "shape") and not isinstance(x, np.generic)
+
+    def is_traced(self, *values: Any) -> bool:
+        """Whether a value is an array without numbers in it yet, at which no program can branch."""
+        return False
+
+    def from_numpy(self, a: ndarray) -> Array:
+        """An array of this library with the values of an ndarray, in memory of its own."""
+        if a.dtype not in self._theirs:
+            raise TypeError(f"{self.name} has no dtype {a.dtype}")
+        return self.xp.asarray(np.array(a, order="C"))
+
+    def to_numpy(self, x: Array) -> ndarray:
+        """An ndarray with the values of an array; it may share memory, and is read only."""
+        if isinstance(x, ndarray):
+            return x
+        try:
+            found = np.from_dlpack(x)
+        except (TypeError, AttributeError, BufferError, RuntimeError, ValueError):
+            found = np.asarray(x)
+        return np.array(found) if found.ndim == 0 else found
+
+    def full(self, shape: Sequence[int], value: Any, dtype: Any) -> Array:
+        """An array filled with one number, which wraps where the dtype cannot hold it."""
+        d = dt.as_dtype(dtype)
+        if isinstance(value, (bool, int, float, complex)):
+            value = dt.cast(np.asarray(value, dt.number_dtype(value)), d).item()
+            return self.xp.full(tuple(shape), value, dtype=self.theirs(d))
+        return self.xp.broadcast_to(self.astype(self.xp.asarray(value), d), tuple(shape))
+
+    def item(self, x: Any) -> Any:
+        """The value of an array of one element as a Python number; `ValueNeeded` where it has none yet."""
+        if not self.is_array(x):
+            return x
+        if self.is_traced(x):
+            raise ValueNeeded
+        return self.to_numpy(x).reshape(()).item()
+
+    def scan(
+        self, step: Callable[..., tuple[Any, Array]], carry: Any, xs: Array, reverse: bool = False
+    ) -> tuple[Any, Array]:
+        """Call ``step(carry, x)`` along the first dimension; return the last carry and the stacked results."""
+        found = []
+        order = range(xs.shape[0])
+        for i in reversed(order) if reverse else order:
+            carry, y = step(carry, xs[i, ...])
+            found.append(y)
+        return carry, self.xp.stack(found[::-1] if reverse else found, axis=0)
+
+    # ------------------------------------------------------------ dtypes
+
+    @property
+    def dtypes(self) -> frozenset[str]:
+        """The names of the dtypes that the library has, of torch's."""
+        return frozenset(map(dt.dtype_name, self._theirs))
+
+    def dtype_of(self, x: Array) -> np.dtype:
+        """The dtype of an array, as a ``np.dtype``."""
+        found = self._ours.get(_dtype_key(x.dtype))
+        return np.dtype(x.dtype) if found is None else found
+
+    def theirs(self, dtype: Any) -> Any:
+        """The library's dtype for a dtype of torch's; TypeError if it has none."""
+        d = dt.as_dtype(dtype)
+        if d not in self._theirs:
+            raise TypeError(f"{self.name} has no dtype {d}")
+        return self._theirs[d]
+
+    def astype(self, x: Array, dtype: Any) -> Array:
+        """Convert an array; complex numbers lose their imaginary part, as in torch."""
+        d, source = dt.as_dtype(dtype), self.dtype_of(x)
+        if source == d:
+            return x
+        if dt.is_complex(source) and not dt.is_complex(d):
+            if dt.is_bool(d):
+                return x != self.full((), 0, source)
+            x = self.xp.real(x)
+        return self.xp.astype(x, self.theirs(d))
+
+    def result_type(self, *operands: Any) -> np.dtype:
+        """torch's result dtype of arrays and numbers."""
+        return dt.result_type(*(_stand_in(self.dtype_of(x), len(x.shape)) if self.is_array(x) else x for x in operands))
+
+    def number(self, value: Any, dtype: np.dtype) -> Array:
+        """A number as a 0-d array."""
+        return self.full((), value, dtype)
+
+    def promote(self, *operands: Any, to_float: bool = False) -> list[Array]:
+        """Operands in torch's common dtype, numbers as 0-d arrays; with ``to_float`` integers become floats."""
+        d = self.result_type(*operands)
+        if to_float and not dt.is_inexact(d):
+            d = dt.get_default_dtype()
+        return [self.astype(x, d) if self.is_array(x) else self.number(x, d) for x in operands]
+
+    def to_float(self, x: Array) -> Array:
+        """An array in the default dtype if it is of integers or booleans."""
+        return x if dt.is_inexact(self.dtype_of(x)) else self.astype(x, dt.get_default_dtype())
+
+    def in_opmath(self, function: Callable[..., Array], *arrays: Any) -> Array:
+        """Call a function on arrays of one floating point dtype; halves are computed in float32 and rounded once."""
+        d = self.dtype_of(next(x for x in arrays if x is not None))
+        wide = dt.opmath(d)
+        if wide == d:
+            return function(*arrays)
+        found = function(*(x if x is None else self.astype(x, wide) for x in arrays))
+        return self.astype(found, d)
+
+    # ------------------------------------------------------------ the host
+
+    def on_host(self, kernel: Callable[..., Any], args: Any, kwargs: Any, metas: Sequence[Meta] | None) -> list[Any]:
+        """Call a NumPy kernel with this library's arrays.
+
+        Parameters
+        ----------
+        kernel : callable
+            Takes ndarrays where arrays are given.
+        args, kwargs : list, dict
+            Its arguments: arrays, numbers and lists of them.
+        metas : list of tuple or None
+            Shape and dtype of each result, which libraries that do not compute at once need.
+
+        Returns
+        -------
+        list
+            The results as arrays of this library.
+        """
+        lowered = [self._lower(x) for x in args], {k: self._lower(x) for k, x in kwargs.items()}
+        found = kernel(*lowered[0], **lowered[1])
+        found = list(found) if isinstance(found, (list, tuple)) else [found]
+        return [self.from_numpy(x) if isinstance(x, ndarray) else x for x in found]
+
+    def _lower(self, x: Any) -> Any:
+        if isinstance(x, (list, tuple)):
+            return [self._lower(v) for v in x]
+        # A kernel must not write to the library's memory.
+        return self.to_numpy(x).copy() if self.is_array(x) else x
+
+
+def _dtype_key(dtype: Any) -> Any:
+    """A library's dtype in a form that compares equal: JAX has both types and dtypes."""
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        return dtype
+
+
+_STAND_INS: dict[tuple[np.dtype, bool], ndarray] = {}
+
+
+def _stand_in(dtype: np.dtype, ndim: int) -> ndarray:
+    """A small ndarray in an array's place, for promotion."""
+    key = dtype, bool(ndim)
+    if key not in _STAND_INS:
+        _STAND_INS[key] = np.empty((1,) if ndim else (), dtype)
+    return _STAND_INS[key]

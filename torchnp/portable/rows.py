@@ -1,0 +1,70 @@
+"""The portable table: rows by operator name, for all array libraries or for one in its own words."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+Array = Any  # an array of any library
+Row = Callable[..., Any]  # takes the library, then the operator's arguments in the schema's order
+
+STANDARD = "standard"
+ROWS: dict[str, dict[str, Row]] = {STANDARD: {}}
+"""For each kind of library, its rows by operator name; ``standard`` rows run on all of them."""
+
+HOSTED: set[str] = set()
+"""Operators whose standard row calls the NumPy kernel on the host: functions that other rows need."""
+
+_MODULES = {
+    STANDARD: (
+        "activation", "arithmetic", "attention", "compare", "control", "convolution", "copies", "create", "fft", "index",
+        "join", "linalg", "loss", "matmul", "norm", "pad", "pool", "prims", "reduce", "resample", "rnn", "scan",
+        "shape", "softmax", "sort", "special",
+    ),
+    "jax": ("control", "convolution", "elementwise", "index", "linalg", "sort"),
+    "dask": ("blocks",),
+    "torch": (),
+}  # fmt: skip
+
+
+def portable(*names: str, on: str = STANDARD, hosted: bool = False) -> Callable[[Row], Row]:
+    """Declare the row of one or several operators.
+
+    A row takes a `Library` and the operator's arguments, in the schema's order and with its names and defaults. It may
+    return NotImplemented for arguments that it does not cover: the NumPy kernel then runs on the host.
+
+    Parameters
+    ----------
+    *names : str
+        Full names: ``"aten::topk"``, ``"torch.ops.higher_order.cond"``.
+    on : str, optional
+        The kind of library whose own words these are: ``"jax"``, ``"dask"`` or ``"torch"``.
+    hosted : bool, optional
+        Whether the row only calls the NumPy kernel on the host.
+
+    Returns
+    -------
+    callable
+        A decorator that keeps the function as it is.
+    """
+
+    def keep(row: Row) -> Row:
+        rows = ROWS.setdefault(on, {})
+        for name in names:
+            if name in rows:
+                raise ValueError(f"{name} has two rows on {on}")
+            rows[name] = row
+        if hosted:
+            HOSTED.update(names)
+        return row
+
+    return keep
+
+
+def rows_for(kind: str) -> tuple[dict[str, Row], dict[str, Row]]:
+    """A kind's own rows, and the standard ones."""
+    for package in dict.fromkeys((STANDARD, kind)):
+        for module in _MODULES.get(package, ()):
+            importlib.import_module(f"torchnp.portable.{package}.{module}")
+    return (ROWS.get(kind, {}) if kind != STANDARD else {}), ROWS[STANDARD]

@@ -1,0 +1,1 @@
+"""Rows in the array API standard: they run on every library that follows it."""

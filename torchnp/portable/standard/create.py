@@ -1,0 +1,119 @@
+"""Arrays of constants and ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torchnp
+from torchnp import dtypes as dt
+from torchnp.portable.library import Library
+from torchnp.portable.rows import Array, portable
+
+
+@portable("aten::full")
+def full(lib: Library, size: Sequence[int], fill_value: Any, *, dtype: Any = None, **_: Any) -> Array:
+    return lib.full(size, fill_value, dt.number_dtype(fill_value) if dtype is None else dtype)
+
+
+@portable("aten::zeros", "aten::empty.memory_format")
+def zeros(lib: Library, size: Sequence[int], *, dtype: Any = None, **_: Any) -> Array:
+    """An array that torch leaves uninitialized is of zeros."""
+    return lib.full(size, 0, dt.get_default_dtype() if dtype is None else dtype)
+
+
+@portable("aten::ones")
+def ones(lib: Library, size: Sequence[int], *, dtype: Any = None, **_: Any) -> Array:
+    return lib.full(size, 1, dt.get_default_dtype() if dtype is None else dtype)
+
+
+@portable("aten::empty_strided")
+def empty_strided(lib: Library, size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, **_: Any) -> Array:
+    return zeros(lib, size, dtype=dtype)
+
+
+@portable("aten::empty_permuted")
+def empty_permuted(
+    lib: Library, size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None, **_: Any
+) -> Array:
+    return zeros(lib, size, dtype=dtype)
+
+
+@portable("aten::full_like")
+def full_like(lib: Library, self: Array, fill_value: Any, *, dtype: Any = None, **_: Any) -> Array:
+    return lib.full(self.shape, fill_value, lib.dtype_of(self) if dtype is None else dtype)
+
+
+@portable("aten::zeros_like", "aten::empty_like")
+def zeros_like(lib: Library, self: Array, *, dtype: Any = None, **_: Any) -> Array:
+    return full_like(lib, self, 0, dtype=dtype)
+
+
+@portable("aten::ones_like")
+def ones_like(lib: Library, self: Array, *, dtype: Any = None, **_: Any) -> Array:
+    return full_like(lib, self, 1, dtype=dtype)
+
+
+@portable("aten::new_zeros", "aten::new_empty")
+def new_zeros(lib: Library, self: Array, size: Sequence[int], *, dtype: Any = None, **_: Any) -> Array:
+    return lib.full(size, 0, lib.dtype_of(self) if dtype is None else dtype)
+
+
+@portable("aten::new_ones")
+def new_ones(lib: Library, self: Array, size: Sequence[int], *, dtype: Any = None, **_: Any) -> Array:
+    return lib.full(size, 1, lib.dtype_of(self) if dtype is None else dtype)
+
+
+@portable("aten::new_full")
+def new_full(lib: Library, self: Array, size: Sequence[int], fill_value: Any, *, dtype: Any = None, **_: Any) -> Array:
+    return lib.full(size, fill_value, lib.dtype_of(self) if dtype is None else dtype)
+
+
+@portable("aten::fill.Scalar", "aten::fill.Tensor")
+def fill(lib: Library, self: Array, value: Any) -> Array:
+    return lib.call("aten::copy", self, value)
+
+
+@portable("aten::zero")
+def zero(lib: Library, self: Array) -> Array:
+    return zeros_like(lib, self)
+
+
+@portable("aten::scalar_tensor")
+def scalar_tensor(lib: Library, s: Any, *, dtype: Any = None, **_: Any) -> Array:
+    return lib.full((), s, dt.get_default_dtype() if dtype is None else dtype)
+
+
+@portable("aten::arange.start_step")
+def arange_start_step(lib: Library, start: Any, end: Any, step: Any = 1, *, dtype: Any = None, **_: Any) -> Array:
+    """The values are the NumPy kernel's: torch computes each from its index, in double."""
+    numbers = (start, end, step)
+    if not all(isinstance(x, (int, float)) for x in numbers):  # a size of a trace
+        d = dt.as_dtype(dtype) if dtype is not None else dt.int64
+        return lib.astype(lib.xp.arange(*numbers), d)
+    return lib.from_numpy(torchnp.table["aten::arange.start_step"](*numbers, dtype=dtype))
+
+
+@portable("aten::arange.start")
+def arange_start(lib: Library, start: Any, end: Any, *, dtype: Any = None, **_: Any) -> Array:
+    return arange_start_step(lib, start, end, dtype=dtype)
+
+
+@portable("aten::arange")
+def arange(lib: Library, end: Any, *, dtype: Any = None, **_: Any) -> Array:
+    return arange_start_step(lib, 0, end, dtype=dtype)
+
+
+@portable("aten::linspace")
+def linspace(lib: Library, start: Any, end: Any, steps: int, *, dtype: Any = None, **_: Any) -> Array:
+    return lib.from_numpy(torchnp.table["aten::linspace"](start, end, steps, dtype=dtype))
+
+
+@portable("aten::eye")
+def eye(lib: Library, n: int, *, dtype: Any = None, **_: Any) -> Array:
+    return lib.from_numpy(torchnp.table["aten::eye"](n, dtype=dtype))
+
+
+@portable("aten::eye.m")
+def eye_m(lib: Library, n: int, m: int, *, dtype: Any = None, **_: Any) -> Array:
+    return lib.from_numpy(torchnp.table["aten::eye.m"](n, m, dtype=dtype))

@@ -1,0 +1,127 @@
+"""Indexing by arrays: gathers, embeddings, and writes where the standard can express them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torchnp import dtypes as dt
+from torchnp.portable.library import Library
+from torchnp.portable.rows import Array, portable
+from torchnp.portable.standard.shape import wrap
+
+
+def from_front(lib: Library, index: Array, length: int) -> Array:
+    """Indices with those that count from the end made positive, as int64."""
+    index = lib.astype(index, dt.int64)
+    return lib.xp.where(index < 0, index + length, index)
+
+
+@portable("aten::index_select")
+def index_select(lib: Library, self: Array, dim: int, index: Array) -> Array:
+    if not self.ndim:
+        return NotImplemented
+    return lib.xp.take(self, lib.xp.reshape(index, (-1,)), axis=wrap(dim, self.ndim))
+
+
+@portable("aten::embedding")
+def embedding(
+    lib: Library,
+    weight: Array,
+    indices: Array,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Array:
+    rows = lib.xp.take(weight, lib.xp.reshape(indices, (-1,)), axis=0)
+    return lib.xp.reshape(rows, (*indices.shape, *weight.shape[1:]))
+
+
+@portable("aten::gather")
+def gather(lib: Library, self: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
+    if not self.ndim or not index.ndim or 0 in index.shape:
+        return NotImplemented
+    d = wrap(dim, self.ndim)
+    for axis, n in enumerate(index.shape):  # torch lets the index be shorter
+        if axis != d and self.shape[axis] != n:
+            self = self[(slice(None),) * axis + (slice(0, n),) + (slice(None),) * (self.ndim - axis - 1)]
+    return lib.xp.take_along_axis(self, lib.astype(index, dt.int64), axis=d)
+
+
+@portable("aten::take_along_dim")
+def take_along_dim(lib: Library, self: Array, indices: Array, dim: int | None = None) -> Array:
+    if dim is None:
+        return lib.xp.take(lib.xp.reshape(self, (-1,)), lib.xp.reshape(indices, (-1,)), axis=0)
+    return lib.xp.take_along_axis(self, lib.astype(indices, dt.int64), axis=wrap(dim, self.ndim))
+
+
+def _flat_places(lib: Library, lengths: Sequence[int], given: list[Array]) -> Array:
+    """The places of several index arrays in the dimensions that they index, merged."""
+    flat = None
+    for n, index in zip(lengths, given):
+        at = from_front(lib, index, n)
+        flat = at if flat is None else flat * n + at
+    return flat
+
+
+@portable("aten::index.Tensor", "aten::_unsafe_index.Tensor")
+def index(lib: Library, self: Array, indices: list[Array | None]) -> Array:
+    """Integer arrays of one or of adjacent dimensions: those dimensions are merged, and taken from."""
+    given = [x for x in indices if x is not None]
+    if any(lib.dtype_of(x) in (dt.bool_, dt.uint8) for x in given) or not given:
+        return NotImplemented
+    at = [d for d, x in enumerate(indices) if x is not None]
+    n = len(at)
+    order = [d for d in range(self.ndim) if d not in at]
+    front = at[0] if at == list(range(at[0], at[0] + n)) else 0
+    order[front:front] = at
+    x = self if order == list(range(self.ndim)) else lib.xp.permute_dims(self, tuple(order))
+    shape = tuple(x.shape)
+    places = _flat_places(lib, [self.shape[d] for d in at], list(lib.xp.broadcast_arrays(*given)))
+    x = lib.xp.reshape(x, (*shape[:front], math.prod(shape[front : front + n]), *shape[front + n :]))
+    found = lib.xp.take(x, lib.xp.reshape(places, (-1,)), axis=front)
+    return lib.xp.reshape(found, (*shape[:front], *places.shape, *shape[front + n :]))
+
+
+@portable("aten::one_hot")
+def one_hot(lib: Library, self: Array, num_classes: int = -1) -> Array:
+    if num_classes <= 0:
+        return NotImplemented
+    classes = lib.xp.arange(num_classes, dtype=lib.theirs(dt.int64))
+    return lib.astype(lib.xp.expand_dims(self, axis=-1) == classes, dt.int64)
+
+
+@portable("aten::bucketize.Tensor")
+def bucketize(lib: Library, self: Array, boundaries: Array, *, out_int32: bool = False, right: bool = False) -> Array:
+    a, b = lib.promote(boundaries, self)
+    found = lib.xp.searchsorted(a, lib.xp.reshape(b, (-1,)), side="right" if right else "left")
+    return lib.astype(lib.xp.reshape(found, tuple(self.shape)), dt.int32 if out_int32 else dt.int64)
+
+
+@portable("aten::isin.Tensor_Tensor")
+def isin(
+    lib: Library, elements: Array, test_elements: Array, *, assume_unique: bool = False, invert: bool = False
+) -> Array:
+    tests = lib.xp.reshape(test_elements, (-1,))
+    found = lib.xp.any(lib.xp.expand_dims(elements, axis=-1) == tests, axis=-1)
+    return lib.xp.logical_not(found) if invert else found
+
+
+@portable("aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor")
+def index_fill(lib: Library, self: Array, dim: int, index: Array, value: Any) -> Array:
+    """The places are those that are among the indices."""
+    if not self.ndim:
+        return NotImplemented
+    d = wrap(dim, self.ndim)
+    n = self.shape[d]
+    places = from_front(lib, lib.xp.reshape(index, (-1,)), n)
+    at = lib.xp.arange(n, dtype=lib.theirs(dt.int64))
+    hit = lib.xp.any(lib.xp.expand_dims(at, axis=1) == lib.xp.expand_dims(places, axis=0), axis=1)
+    hit = lib.xp.reshape(hit, (-1, *[1] * (self.ndim - d - 1)))
+    return lib.call("aten::masked_fill.Scalar", self, hit, value)
+
+
+@portable("aten::_local_scalar_dense", "aten::item")
+def local_scalar_dense(lib: Library, self: Array) -> Any:
+    return lib.item(self)

@@ -1,0 +1,184 @@
+"""Pools: extremes and means over windows, adaptive means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchnp import dtypes as dt
+from torchnp.portable.library import Library
+from torchnp.portable.rows import Array, portable
+from torchnp.portable.standard.convolution import spread, windows
+
+Ints = Sequence[int]
+
+
+def _lowest(lib: Library, x: Array) -> Any:
+    d = lib.dtype_of(x)
+    return -math.inf if dt.is_inexact(d) else int(np.iinfo(d).min)
+
+
+def _maximum_over(
+    lib: Library, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil: bool
+) -> Array:
+    best = None
+    for _, seen in windows(lib, x, kernel, stride, padding, dilation, _lowest(lib, x), ceil):
+        best = seen if best is None else lib.xp.maximum(best, seen)
+    return best
+
+
+def _sizes(kernel: Ints, stride: Ints, n: int) -> tuple[list[int], list[int]]:
+    kernel = spread(kernel, n)
+    return kernel, spread(stride, n) if stride else kernel
+
+
+def _max_pool(name: str, n: int) -> None:
+    @portable(name)
+    def row(
+        lib: Library,
+        self: Array,
+        kernel_size: Ints,
+        stride: Ints = (),
+        padding: Ints = (0,),
+        dilation: Ints = (1,),
+        ceil_mode: bool = False,
+    ) -> Array:
+        kernel, stride = _sizes(kernel_size, stride, n)
+        return _maximum_over(lib, self, kernel, stride, spread(padding, n), spread(dilation, n), ceil_mode)
+
+
+_max_pool("aten::max_pool1d", 1)
+_max_pool("aten::max_pool2d", 2)
+_max_pool("aten::max_pool3d", 3)
+
+
+def _max_pool_with_indices(name: str, n: int) -> None:
+    @portable(name)
+    def row(
+        lib: Library,
+        self: Array,
+        kernel_size: Ints,
+        stride: Ints = (),
+        padding: Ints = (0,),
+        dilation: Ints = (1,),
+        ceil_mode: bool = False,
+    ) -> tuple[Array, Array]:
+        kernel, stride = _sizes(kernel_size, stride, n)
+        rest = stride, spread(padding, n), spread(dilation, n)
+        space = self.shape[-n:]
+        at = lib.xp.reshape(lib.xp.arange(math.prod(space), dtype=lib.theirs(dt.int64)), tuple(space))
+        best = index = None
+        places = windows(lib, at, kernel, *rest, 0, ceil_mode)
+        for (_, seen), (_, place) in zip(windows(lib, self, kernel, *rest, _lowest(lib, self), ceil_mode), places):
+            if best is None:
+                best, index = seen, lib.xp.broadcast_to(place, tuple(seen.shape))
+                inside = self.shape and seen > _lowest(lib, self)
+                continue
+            # As in torch, later NaNs win, and of equal elements the first inside the input.
+            better = (seen > best) | (~inside & (seen >= best)) if inside is not None else seen > best
+            better = better | lib.xp.isnan(seen) if dt.is_inexact(lib.dtype_of(seen)) else better
+            best, index = lib.xp.where(better, seen, best), lib.xp.where(better, place, index)
+            inside = inside | better
+        return best, index
+
+
+_max_pool_with_indices("aten::max_pool1d_with_indices", 1)
+_max_pool_with_indices("aten::max_pool2d_with_indices", 2)
+_max_pool_with_indices("aten::max_pool3d_with_indices", 3)
+
+
+def _counts(x: Array, kernel: Ints, stride: Ints, padding: Ints, ceil: bool, include_pad: bool) -> list[np.ndarray]:
+    """How many elements of each window count, one factor a dimension."""
+    n, found = len(kernel), []
+    for i in range(n):
+        length, p = x.shape[i - n], padding[i]
+        room = length + 2 * p - kernel[i]
+        size = (-(-room // stride[i]) if ceil else room // stride[i]) + 1
+        size -= ceil and (size - 1) * stride[i] >= length + p
+        start = np.arange(size) * stride[i] - p
+        end = np.minimum(start + kernel[i], length + p)
+        if not include_pad:
+            start, end = np.maximum(start, 0), np.minimum(end, length)
+        found.append(end - start)
+    return found
+
+
+def _avg_pool(name: str, n: int) -> None:
+    @portable(name)
+    def row(
+        lib: Library,
+        self: Array,
+        kernel_size: Ints,
+        stride: Ints = (),
+        padding: Ints = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Array:
+        kernel, stride = _sizes(kernel_size, stride, n)
+        padding = spread(padding, n)
+        if not dt.is_inexact(lib.dtype_of(self)):
+            return NotImplemented
+
+        def mean(x: Array) -> Array:
+            total = None
+            for _, seen in windows(lib, x, kernel, stride, padding, [1] * n, 0, ceil_mode):
+                total = seen if total is None else total + seen
+            if divisor_override:
+                return total / divisor_override
+            if not ceil_mode and (count_include_pad or not any(padding)):
+                return total / math.prod(kernel)
+            factors = _counts(x, kernel, stride, padding, ceil_mode, count_include_pad)
+            counts = factors[0]
+            for factor in factors[1:]:
+                counts = counts[..., None] * factor
+            return total / lib.astype(lib.from_numpy(counts), lib.dtype_of(x))
+
+        return lib.in_opmath(mean, self)
+
+
+_avg_pool("aten::avg_pool1d", 1)
+_avg_pool("aten::avg_pool2d", 2)
+_avg_pool("aten::avg_pool3d", 3)
+
+
+@portable(
+    "aten::adaptive_avg_pool1d",
+    "aten::adaptive_avg_pool2d",
+    "aten::adaptive_avg_pool3d",
+    "aten::_adaptive_avg_pool2d",
+    "aten::_adaptive_avg_pool3d",
+)
+def adaptive_avg_pool(lib: Library, self: Array, output_size: Ints) -> Array:
+    """The mean over each dimension's bins: a product with a matrix of 1 / size, where they overlap."""
+    n = len(output_size)
+    d = lib.dtype_of(self)
+    if not dt.is_inexact(d):
+        return NotImplemented
+
+    def mean(x: Array) -> Array:
+        if all(type(s) is int and s == 1 for s in output_size):
+            return lib.call("aten::mean.dim", x, tuple(range(-n, 0)), True)
+        for i, bins in enumerate(output_size):
+            x = _binned(lib, x, x.ndim - n + i, bins)
+        return x
+
+    return lib.in_opmath(mean, self)
+
+
+def _binned(lib: Library, x: Array, dim: int, bins: int) -> Array:
+    length = x.shape[dim]
+    if bins == length:
+        return x
+    if bins and length % bins == 0:
+        shape = (*x.shape[:dim], bins, length // bins, *x.shape[dim + 1 :])
+        return lib.xp.mean(lib.xp.reshape(x, shape), axis=dim + 1)
+    start = np.arange(bins) * length // max(bins, 1)
+    end = -(-(np.arange(1, bins + 1) * length) // max(bins, 1))
+    at = np.arange(length)[:, None]
+    weights = ((at >= start) & (at < end)) / np.maximum(end - start, 1)
+    w = lib.astype(lib.from_numpy(weights), lib.dtype_of(x))
+    return lib.xp.moveaxis(lib.xp.matmul(lib.xp.moveaxis(x, dim, -1), w), -1, dim)

@@ -1,0 +1,103 @@
+"""The prims. Their kernels in the table call the functions of their arrays' own namespace: they are the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torchnp
+from torchnp import dtypes as dt
+from torchnp.portable.library import Library
+from torchnp.portable.rows import Array, Row, portable
+
+NOT_PORTABLE = frozenset(
+    f"prims::{name}"
+    for name in (
+        "as_strided", "as_strided_scatter", "copy_strided", "copy_to", "resize", "view_of_dtype", "normal", "uniform",
+        "_make_token", "_sink_tokens",
+    )
+)  # fmt: skip
+"""Prims that the standard cannot express: strided memory, writes, random streams."""
+
+_HERE = (
+    "prims::full", "prims::full_like", "prims::iota", "prims::scalar_tensor", "prims::empty", "prims::empty_strided",
+    "prims::empty_permuted", "prims::convert_element_type", "prims::clone", "prims::view_of", "prims::device_put",
+    "prims::erf", "prims::erfc", "prims::erf_inv", "prims::lgamma", "prims::digamma",
+)  # fmt: skip
+
+
+def _kernel_of(name: str) -> Row:
+    def row(lib: Library, *args: Any, **kwargs: Any) -> Any:
+        return torchnp.table[name](*args, **kwargs)
+
+    return row
+
+
+for _name in torchnp.table:
+    if _name.startswith("prims::") and _name not in NOT_PORTABLE and _name not in _HERE:
+        portable(_name)(_kernel_of(_name))
+
+
+@portable("prims::full")
+def full(lib: Library, shape: Any, fill_value: Any, *, dtype: Any, **_: Any) -> Array:
+    return lib.full(shape, fill_value, dtype)
+
+
+@portable("prims::full_like")
+def full_like(lib: Library, a: Array, fill_value: Any, *, dtype: Any, **_: Any) -> Array:
+    return lib.full(a.shape, fill_value, dtype)
+
+
+@portable("prims::empty")
+def empty(lib: Library, shape: Any, *, dtype: Any, **_: Any) -> Array:
+    return lib.full(shape, 0, dtype)
+
+
+@portable("prims::empty_strided")
+def empty_strided(lib: Library, shape: Any, strides: Any, *, dtype: Any, **_: Any) -> Array:
+    return lib.full(shape, 0, dtype)
+
+
+@portable("prims::empty_permuted")
+def empty_permuted(lib: Library, shape: Any, physical_layout: Any, *, dtype: Any, **_: Any) -> Array:
+    return lib.full(shape, 0, dtype)
+
+
+@portable("prims::iota")
+def iota(lib: Library, length: int, *, start: int, step: int, dtype: Any, **_: Any) -> Array:
+    at = lib.xp.arange(length, dtype=lib.theirs(dt.int64))
+    return lib.astype(at * step + start, dtype)
+
+
+@portable("prims::scalar_tensor")
+def scalar_tensor(lib: Library, s: Any, *, dtype: Any = None, **_: Any) -> Array:
+    return lib.full((), s, dtype)
+
+
+@portable("prims::convert_element_type")
+def convert_element_type(lib: Library, a: Array, dtype: Any) -> Array:
+    return lib.astype(a, dtype)
+
+
+@portable("prims::erf")
+def erf(lib: Library, self: Array) -> Array:
+    return lib.call("aten::erf", self)
+
+
+@portable("prims::erfc")
+def erfc(lib: Library, self: Array) -> Array:
+    return lib.call("aten::erfc", self)
+
+
+@portable("prims::erf_inv")
+def erf_inv(lib: Library, self: Array) -> Array:
+    return lib.call("aten::erfinv", self)
+
+
+@portable("prims::lgamma")
+def lgamma(lib: Library, self: Array) -> Array:
+    return lib.call("aten::lgamma", self)
+
+
+@portable("prims::digamma")
+def digamma(lib: Library, self: Array) -> Array:
+    return lib.call("aten::digamma", self)

@@ -1,0 +1,280 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from torchnp import dtypes as dt
+from torchnp.portable.library import Library
+from torchnp.portable.rows import Array, portable
+from torchnp.portable.standard.shape import wrap
+
+Dims = int | Sequence[int] | None
+
+
+def axes_of(x: Array, dim: Dims) -> tuple[int, ...]:
+    """The dimensions that torch reduces: none named are all."""
+    dims = [dim] if isinstance(dim, int) else dim
+    if not dims or not x.ndim:
+        return tuple(range(x.ndim))
+    return tuple(wrap(d, x.ndim) for d in dims)
+
+
+def _summed(lib: Library, x: Array, dtype: Any) -> Array:
+    """The operand of a sum: integers as int64, unless a dtype is asked for."""
+    if dtype is not None:
+        return lib.astype(x, dtype)
+    return x if dt.is_inexact(lib.dtype_of(x)) else lib.astype(x, dt.int64)
+
+
+@portable("aten::sum.dim_IntList")
+def sum_dim(lib: Library, self: Array, dim: Dims, keepdim: bool = False, *, dtype: Any = None) -> Array:
+    x, axes = _summed(lib, self, dtype), axes_of(self, dim)
+    total = lambda v: lib.xp.sum(v, axis=axes, keepdims=keepdim, dtype=v.dtype)
+    return lib.in_opmath(total, x) if axes else x
+
+
+@portable("aten::sum")
+def sum_(lib: Library, self: Array, *, dtype: Any = None) -> Array:
+    return sum_dim(lib, self, None, dtype=dtype)
+
+
+@portable("aten::mean.dim")
+def mean_dim(lib: Library, self: Array, dim: Dims, keepdim: bool = False, *, dtype: Any = None) -> Array:
+    x, axes = self if dtype is None else lib.astype(self, dtype), axes_of(self, dim)
+    count = math.prod(self.shape[d] for d in axes)
+    total = lambda v: lib.xp.sum(v, axis=axes, keepdims=keepdim, dtype=v.dtype) / count
+    if type(count) is int and not count:
+        return lib.xp.sum(x, axis=axes, keepdims=keepdim) * lib.number(math.nan, lib.dtype_of(x))
+    return lib.in_opmath(total, x) if axes else x
+
+
+@portable("aten::mean")
+def mean(lib: Library, self: Array, *, dtype: Any = None) -> Array:
+    return mean_dim(lib, self, None, dtype=dtype)
+
+
+@portable("aten::prod.dim_int")
+def prod_dim(lib: Library, self: Array, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Array:
+    x = _summed(lib, self, dtype)
+    if not self.ndim:
+        return x
+    return lib.in_opmath(lambda v: lib.xp.prod(v, axis=wrap(dim, v.ndim), keepdims=keepdim, dtype=v.dtype), x)
+
+
+@portable("aten::prod")
+def prod(lib: Library, self: Array, *, dtype: Any = None) -> Array:
+    return lib.in_opmath(lambda v: lib.xp.prod(v, dtype=v.dtype), _summed(lib, self, dtype))
+
+
+def _correction(correction: Any) -> float:
+    return 1.0 if correction is None else float(correction)
+
+
+def _variance(lib: Library, x: Array, axes: tuple[int, ...], correction: float, keepdim: bool) -> Array:
+    count = math.prod(x.shape[d] for d in axes)
+    mean_ = lib.xp.sum(x, axis=axes, keepdims=True) / count
+    d = x - mean_
+    squares = lib.xp.real(d * lib.xp.conj(d)) if dt.is_complex(lib.dtype_of(x)) else d * d
+    freedom = count - correction
+    if type(count) is int:
+        freedom = max(freedom, 0)
+    total = lib.xp.sum(squares, axis=axes, keepdims=keepdim)
+    if type(freedom) in (int, float) and freedom == 0:  # 0/0 is NaN, in every library
+        return (
+            total * lib.number(math.nan, lib.dtype_of(total))
+            if count <= 1
+            else total / lib.number(0, lib.dtype_of(total))
+        )
+    return total / freedom
+
+
+@portable("aten::var.correction")
+def var_correction(
+    lib: Library, self: Array, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
+) -> Array:
+    axes = axes_of(self, dim)
+    if not all(type(self.shape[d]) is not int or self.shape[d] for d in axes):
+        return NotImplemented
+    return lib.in_opmath(lambda x: _variance(lib, x, axes, _correction(correction), keepdim), self)
+
+
+@portable("aten::std.correction")
+def std_correction(
+    lib: Library, self: Array, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
+) -> Array:
+    axes = axes_of(self, dim)
+    if not all(type(self.shape[d]) is not int or self.shape[d] for d in axes):
+        return NotImplemented
+    return lib.in_opmath(lambda x: lib.xp.sqrt(_variance(lib, x, axes, _correction(correction), keepdim)), self)
+
+
+@portable("aten::var.dim")
+def var_dim(lib: Library, self: Array, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Array:
+    return var_correction(lib, self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@portable("aten::var")
+def var(lib: Library, self: Array, unbiased: bool = True) -> Array:
+    return var_correction(lib, self, correction=int(unbiased))
+
+
+@portable("aten::std.dim")
+def std_dim(lib: Library, self: Array, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Array:
+    return std_correction(lib, self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@portable("aten::std")
+def std(lib: Library, self: Array, unbiased: bool = True) -> Array:
+    return std_correction(lib, self, correction=int(unbiased))
+
+
+@portable("aten::var_mean.correction")
+def var_mean_correction(
+    lib: Library, self: Array, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Array, Array]:
+    variance = var_correction(lib, self, dim, correction=correction, keepdim=keepdim)
+    return NotImplemented if variance is NotImplemented else (variance, mean_dim(lib, self, dim, keepdim))
+
+
+# ---------------------------------------------------------------- extremes
+
+
+def _extreme(lib: Library, function: str, x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
+    if not axes:
+        return x
+    if dt.is_bool(lib.dtype_of(x)):  # the standard orders numbers only
+        named = "any" if function == "max" else "all"
+        return getattr(lib.xp, named)(x, axis=axes, keepdims=keepdim)
+    return getattr(lib.xp, function)(x, axis=axes, keepdims=keepdim)
+
+
+@portable("aten::amax")
+def amax(lib: Library, self: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+    return _extreme(lib, "max", self, axes_of(self, dim), keepdim)
+
+
+@portable("aten::amin")
+def amin(lib: Library, self: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+    return _extreme(lib, "min", self, axes_of(self, dim), keepdim)
+
+
+@portable("aten::aminmax")
+def aminmax(lib: Library, self: Array, *, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
+    return amin(lib, self, dim, keepdim), amax(lib, self, dim, keepdim)
+
+
+@portable("aten::max")
+def max_(lib: Library, self: Array) -> Array:
+    return amax(lib, self)
+
+
+@portable("aten::min")
+def min_(lib: Library, self: Array) -> Array:
+    return amin(lib, self)
+
+
+def _position(lib: Library, function: str, x: Array, dim: int | None, keepdim: bool) -> Array:
+    """The index of an extreme; that of NaN if there is one, the first of equal ones."""
+    if dt.is_bool(lib.dtype_of(x)):
+        x = lib.astype(x, dt.uint8)
+    if not x.ndim:
+        return lib.full((), 0, dt.int64)
+    if dt.is_inexact(lib.dtype_of(x)):
+        top = lib.number(math.inf if function == "argmax" else -math.inf, lib.dtype_of(x))
+        nan = lib.xp.isnan(x)
+        axis = None if dim is None else wrap(dim, x.ndim)
+        has = lib.xp.any(nan, axis=axis, keepdims=True)
+        x = lib.xp.where(has, lib.xp.where(nan, top, -top), x)
+    found = getattr(lib.xp, function)(x, axis=None if dim is None else wrap(dim, x.ndim), keepdims=keepdim)
+    return lib.astype(found, dt.int64)
+
+
+@portable("aten::argmax")
+def argmax(lib: Library, self: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    return _position(lib, "argmax", self, dim, keepdim)
+
+
+@portable("aten::argmin")
+def argmin(lib: Library, self: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    return _position(lib, "argmin", self, dim, keepdim)
+
+
+@portable("aten::max.dim")
+def max_dim(lib: Library, self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+    return _extreme(lib, "max", self, axes_of(self, dim), keepdim), argmax(lib, self, dim, keepdim)
+
+
+@portable("aten::min.dim")
+def min_dim(lib: Library, self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+    return _extreme(lib, "min", self, axes_of(self, dim), keepdim), argmin(lib, self, dim, keepdim)
+
+
+# ---------------------------------------------------------------- truths
+
+
+def _truth(names: tuple[str, str, str], function: str) -> None:
+    whole, one, several = names
+
+    def reduced(lib: Library, x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
+        found = lib.astype(x, dt.bool_)
+        found = getattr(lib.xp, function)(found, axis=axes, keepdims=keepdim) if axes else found
+        return lib.astype(found, dt.uint8) if lib.dtype_of(x) == dt.uint8 else found  # torch keeps uint8
+
+    portable(whole)(lambda lib, self: reduced(lib, self, axes_of(self, None), False))
+    portable(one)(lambda lib, self, dim, keepdim=False: reduced(lib, self, axes_of(self, dim), keepdim))
+    portable(several)(
+        lambda lib, self, dim=None, keepdim=False: reduced(
+            lib, self, () if dim is not None and not dim else axes_of(self, dim), keepdim
+        )
+    )
+
+
+_truth(("aten::any", "aten::any.dim", "aten::any.dims"), "any")
+_truth(("aten::all", "aten::all.dim", "aten::all.dims"), "all")
+
+
+@portable("aten::count_nonzero.dim_IntList", "aten::count_nonzero")
+def count_nonzero(lib: Library, self: Array, dim: Dims = None) -> Array:
+    return lib.xp.sum(lib.astype(lib.astype(self, dt.bool_), dt.int64), axis=axes_of(self, dim))
+
+
+# ---------------------------------------------------------------- norms
+
+
+@portable("aten::linalg_vector_norm")
+def linalg_vector_norm(
+    lib: Library, self: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+) -> Array:
+    x = self if dtype is None else lib.astype(self, dtype)
+    axes = axes_of(x, dim)
+    if dt.is_complex(lib.dtype_of(x)) or not all(type(x.shape[d]) is not int or x.shape[d] for d in axes):
+        return NotImplemented
+    if not axes:
+        return lib.xp.abs(x) if ord else NotImplemented
+    return lib.in_opmath(lambda v: _norm(lib, v, float(ord), axes, keepdim), x)
+
+
+def _norm(lib: Library, x: Array, order: float, axes: tuple[int, ...], keepdim: bool) -> Array:
+    size = lib.xp.abs(x)
+    if math.isinf(order):
+        return _extreme(lib, "max" if order > 0 else "min", size, axes, keepdim)
+    if order == 0:
+        return lib.xp.sum(lib.astype(x != 0, lib.dtype_of(x)), axis=axes, keepdims=keepdim)
+    if order == 1:
+        return lib.xp.sum(size, axis=axes, keepdims=keepdim)
+    if order == 2:
+        return lib.xp.sqrt(lib.xp.sum(x * x, axis=axes, keepdims=keepdim))
+    return lib.xp.pow(lib.xp.sum(lib.xp.pow(size, order), axis=axes, keepdims=keepdim), 1 / order)
+
+
+@portable("aten::norm.ScalarOpt_dim")
+def norm_dim(lib: Library, self: Array, p: Any, dim: Dims, keepdim: bool = False) -> Array:
+    return linalg_vector_norm(lib, self, 2 if p is None else p, dim, keepdim)
+
+
+@portable("aten::norm.Scalar")
+def norm_scalar(lib: Library, self: Array, p: Any = 2) -> Array:
+    return linalg_vector_norm(lib, self, p)

@@ -1,0 +1,23 @@
+"""Special functions that the standard lacks, through the table's kernel on the host."""
+
+from __future__ import annotations
+
+import torchnp
+from torchnp.portable.library import Library
+from torchnp.portable.rows import Array, portable
+
+
+def _on_host(name: str) -> None:
+    """Declare an elementwise function that other rows call; libraries with their own function override it."""
+
+    @portable(name, hosted=True)
+    def row(lib: Library, self: Array) -> Array:
+        x = lib.to_float(self)
+        return lib.on_host(torchnp.table[name], [x], {}, [(tuple(x.shape), lib.dtype_of(x))])[0]
+
+
+_on_host("aten::erf")
+_on_host("aten::erfc")
+_on_host("aten::erfinv")
+_on_host("aten::lgamma")
+_on_host("aten::digamma")
