@@ -78,3 +78,18 @@ def as_shared(item: Item, parts: tuple[np.ndarray, ...]) -> Any:
     """An item's shares as the type that the protocols take."""
     shares: SharedSum | SharedXor = (SharedXor if item.xor else SharedSum)(parts)
     return OneTimeMask(shares, item.width) if item.width else shares
+
+
+class LocalSharing:
+    """Splits values into shares, for parties in this process."""
+
+    def __init__(self, parties: int) -> None:
+        self._parties, self._key, self._number = parties, new_key(), 0
+
+    def share(self, words: np.ndarray, shape: tuple[int, ...], owner: int) -> list[np.ndarray]:
+        """The share of each party: random but for the owner's."""
+        stream = RandomStream(self._key, self._number)
+        self._number += 1
+        parts = [stream.words(shape, words.dtype) for _ in range(self._parties - 1)]
+        rest = words - joined(Item(shape), parts)
+        return [*parts[:owner], rest, *parts[owner:]]

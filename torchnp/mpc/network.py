@@ -62,6 +62,9 @@ class Network:
         self.parties, self.ranks = parties, ranks
         self.traffic = Traffic()
 
+    def note(self, program: bytes) -> None:
+        """Take down a public part of the program, which all parties must share; nothing to do in one process."""
+
     def _exchange(self, label: str, messages: list[bytes]) -> list[bytes]:
         """Send the message of each rank that is here to all others; return the messages of all parties."""
         raise NotImplementedError
