@@ -41,12 +41,11 @@ class Dealer:
     """
 
     def __init__(self, keys: list[bytes]) -> None:
-        self.keys, self.number = keys, 0
+        self._streams = [RandomStream(key) for key in keys]
 
     def shares(self, of: Correlation) -> list[list[np.ndarray]]:
         """For each item, the share of every party."""
-        streams = [RandomStream(key, self.number) for key in self.keys]
-        self.number += 1
+        streams = self._streams
         uniform = [item for item in of.items if item.width]
         rest = of.items[len(uniform) :]
         shares = [[uniform_share(item, stream) for stream in streams] for item in uniform]
@@ -84,12 +83,10 @@ class LocalSharing:
     """Splits values into shares, for parties in this process."""
 
     def __init__(self, parties: int) -> None:
-        self._parties, self._key, self._number = parties, new_key(), 0
+        self._parties, self._stream = parties, RandomStream(new_key())
 
     def share(self, words: np.ndarray, shape: tuple[int, ...], owner: int) -> list[np.ndarray]:
         """The share of each party: random but for the owner's."""
-        stream = RandomStream(self._key, self._number)
-        self._number += 1
-        parts = [stream.words(shape, words.dtype) for _ in range(self._parties - 1)]
+        parts = [self._stream.words(shape, words.dtype) for _ in range(self._parties - 1)]
         rest = words - joined(Item(shape), parts)
         return [*parts[:owner], rest, *parts[owner:]]

@@ -17,18 +17,16 @@ def new_key() -> bytes:
 
 
 class RandomStream:
-    """Uniform words from a key: holders of the same key draw the same arrays for the same number.
+    """Uniform words from a key: all who hold it, and draw the same shapes in the same order, draw the same words.
 
     Parameters
     ----------
     key : bytes
-        32 bytes.
-    number : int
-        Number of the stream, the upper half of the counter; never used twice with one key.
+        32 bytes, of one stream alone.
     """
 
-    def __init__(self, key: bytes, number: int) -> None:
-        self._encryptor = Cipher(algorithms.AES256(key), modes.CTR(number.to_bytes(8, "big") + bytes(8))).encryptor()
+    def __init__(self, key: bytes) -> None:
+        self._encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
 
     def words(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return the next uniform words of the stream, an array of an integer dtype."""
