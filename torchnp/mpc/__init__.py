@@ -16,17 +16,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchnp.mpc.engine import SharedEngine, SharedTensor
+    from torchnp.mpc.certificates import make_certificate
+    from torchnp.mpc.dealer_process import serve_dealer
+    from torchnp.mpc.links import Party, PartyError
     from torchnp.mpc.network import Traffic
-    from torchnp.mpc.start import local
+    from torchnp.mpc.start import connect, local
 
 _HOMES = {
+    "Party": "torchnp.mpc.links",
+    "PartyError": "torchnp.mpc.links",
     "SharedEngine": "torchnp.mpc.engine",
     "SharedTensor": "torchnp.mpc.engine",
     "Traffic": "torchnp.mpc.network",
+    "connect": "torchnp.mpc.start",
     "local": "torchnp.mpc.start",
+    "make_certificate": "torchnp.mpc.certificates",
+    "serve_dealer": "torchnp.mpc.dealer_process",
 }
 
-__all__ = ["SharedEngine", "SharedTensor", "Traffic", "local"]
+__all__ = [
+    "Party",
+    "PartyError",
+    "SharedEngine",
+    "SharedTensor",
+    "Traffic",
+    "connect",
+    "local",
+    "make_certificate",
+    "serve_dealer",
+]
 
 
 def __getattr__(name: str) -> Any:

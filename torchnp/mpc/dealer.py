@@ -13,7 +13,7 @@ from torchnp.mpc.shares import OneTimeMask, SharedSum, SharedXor
 
 def correlation(kind: str, arguments: tuple[Any, ...]) -> Correlation:
     """The correlation of a request; KeyError if there is no such kind."""
-    return KINDS[kind](*arguments)
+    return KINDS[kind](*(tuple(a) if isinstance(a, list) else a for a in arguments))
 
 
 def uniform_share(item: Item, stream: RandomStream) -> np.ndarray:
@@ -71,6 +71,9 @@ class LocalSource:
         self.requests += 1
         self.bytes_dealt += sum(parts[-1].nbytes for item, parts in zip(of.items, shares) if not item.width)
         return [as_shared(item, tuple(parts)) for item, parts in zip(of.items, shares)]
+
+    def close(self) -> None:
+        """Nothing to end in one process."""
 
 
 def as_shared(item: Item, parts: tuple[np.ndarray, ...]) -> Any:

@@ -67,6 +67,17 @@ class SharedEngine(Engine):
         found.bytes_dealt, found.requests = self.protocol.source.bytes_dealt, self.protocol.source.requests
         return found
 
+    def close(self) -> None:
+        """End the connections to the other parties and the dealer."""
+        self.protocol.network.close()
+        self.protocol.source.close()
+
+    def __enter__(self) -> SharedEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _bits_of(self, dtype: torch.dtype) -> int:
         return self.protocol.bits if dtype.is_floating_point else 0
 
@@ -75,6 +86,7 @@ class SharedEngine(Engine):
         if not 0 <= owner < self.parties:
             raise ValueError(f"the owner is a party, 0 to {self.parties - 1}, not {owner}")
         bits = self._bits_of(tensor.dtype)
+        self.protocol.network.note(f"send {owner} {tensor.dtype} {tuple(tensor.shape)}".encode())
         words = None
         if owner in self.protocol.network.ranks:
             words = self.protocol.encode(tensor.numpy(), bits)

@@ -65,6 +65,9 @@ class Network:
     def note(self, program: bytes) -> None:
         """Take down a public part of the program, which all parties must share; nothing to do in one process."""
 
+    def close(self) -> None:
+        """End the connections."""
+
     def _exchange(self, label: str, messages: list[bytes]) -> list[bytes]:
         """Send the message of each rank that is here to all others; return the messages of all parties."""
         raise NotImplementedError
