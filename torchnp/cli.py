@@ -106,13 +106,17 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--epochs",
         type=int,
-        default=8,
-        help="passes over the training images; the bound on the accuracy is for 8 or more (default: %(default)s)",
+        help="passes over the training images; the bound on the accuracy is for 8 or more (default: 8; --encrypted: 3)",
     )
-    sub.add_argument("--batch-size", type=int, default=64, help="images per step (default: %(default)s)")
+    sub.add_argument("--batch-size", type=int, help="images per step (default: 64; --encrypted: 32)")
     sub.add_argument("--seed", type=int, default=0, help="seed of initialisation and shuffling (default: %(default)s)")
     sub.add_argument(
-        "--optimizer", choices=["sgd", "adam"], default="adam", help="its update rule (default: %(default)s)"
+        "--optimizer", choices=["sgd", "adam"], help="its update rule (default: adam; --encrypted: each in turn)"
+    )
+    sub.add_argument(
+        "--encrypted",
+        action="store_true",
+        help="instead, train on the secret shares of digits that two owners have half of each, and in the clear",
     )
     sub.add_argument(
         "--private",
@@ -358,21 +362,28 @@ def owner(args: argparse.Namespace) -> int:
 
 
 def demo(args: argparse.Namespace) -> int:
-    """Run ``torchnp demo``: see `torchnp.demo` and `torchnp.demo_private`."""
-    _need("demo", "torch", "msgspec", "rich", "sklearn")
-    if args.epochs < 1 or args.batch_size < 1:
+    """Run ``torchnp demo``: see `torchnp.demo`, `torchnp.demo_private` and `torchnp.demo_encrypted`."""
+    _need("demo", "torch", "msgspec", "rich", "sklearn", *(["cryptography"] if args.encrypted else []))
+    epochs, batch_size = args.epochs or (3 if args.encrypted else 8), args.batch_size or (32 if args.encrypted else 64)
+    if min(1 if n is None else n for n in (args.epochs, args.batch_size)) < 1:
         raise UsageError("--epochs and --batch-size must be at least 1")
     if not 0 <= args.seed < 2**32:
         raise UsageError("--seed must be between 0 and 4294967295")
+    if args.private and args.encrypted:
+        raise UsageError("--private and --encrypted are different demos")
     if args.private:
         if not (0 < args.epsilon < float("inf") and 0 < args.delta < 1 and args.steps >= 1):
             raise UsageError("--epsilon is above 0, --delta between 0 and 1, and --steps at least 1")
         from torchnp.demo_private import run as run_private
 
         return run_private(args.epsilon, args.delta, args.steps, args.seed)
+    if args.encrypted:
+        from torchnp.demo_encrypted import run as run_encrypted
+
+        return run_encrypted(epochs, batch_size, args.seed, (args.optimizer,) if args.optimizer else ("sgd", "adam"))
     from torchnp.demo import run
 
-    return run(epochs=args.epochs, batch_size=args.batch_size, seed=args.seed, optimizer=args.optimizer)
+    return run(epochs=epochs, batch_size=batch_size, seed=args.seed, optimizer=args.optimizer or "adam")
 
 
 def conform(argv: list[str]) -> int:

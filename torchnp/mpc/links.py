@@ -1,0 +1,258 @@
+"""Connections between parties: TLS with pinned certificates, and frames that are exchanged without deadlocks."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from torchnp.rpc.exceptions import RPCError
+
+_HEADER = struct.Struct("!16sHQ")  # digest of the program so far, length of the label, length of the message
+_PIECE = 1 << 18  # bytes taken from a socket at once
+_LONGEST_HELLO = 1 << 12
+
+
+class PartyError(RPCError):
+    """A party or the dealer is missing, has left, is not who it should be, or runs another program."""
+
+
+@dataclass(frozen=True)
+class Party:
+    """Where a party or the dealer listens, and who it is.
+
+    Attributes
+    ----------
+    address : str
+        ``"host:port"``
+    certificate : str or Path
+        PEM file with its certificate; a self-signed one will do, as no other is accepted in its place.
+    """
+
+    address: str
+    certificate: str | Path
+
+    @property
+    def where(self) -> tuple[str, int]:
+        host, _, port = self.address.rpartition(":")
+        if not host or not port.isdigit():
+            raise ValueError(f"an address is 'host:port', not {self.address!r}")
+        return host, int(port)
+
+    def der(self) -> bytes:
+        """The certificate, as it comes over TLS."""
+        return ssl.PEM_cert_to_DER_cert(Path(self.certificate).read_text())
+
+
+def context(server: bool, me: Party, key: str | Path, peers: list[Party]) -> ssl.SSLContext:
+    """A context that shows this party's certificate, and accepts those of the peers alone."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    made.minimum_version = ssl.TLSVersion.TLSv1_3
+    made.check_hostname = False  # the certificate itself is compared, not the name in it
+    made.verify_mode = ssl.CERT_REQUIRED
+    made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    made.load_cert_chain(me.certificate, key)
+    for peer in peers:
+        made.load_verify_locations(cafile=peer.certificate)
+    return made
+
+
+class Link:
+    """A TLS connection to one peer; ``who`` names it in messages."""
+
+    def __init__(self, sock: ssl.SSLSocket, who: str) -> None:
+        self.socket, self.who = sock, who
+        self.socket.setblocking(False)
+        self.received = bytearray()
+        self.unsent = memoryview(b"")
+
+    def lost(self, why: object) -> NoReturn:
+        raise PartyError(f"{self.who} has left: {why}")
+
+    def push(self) -> None:
+        """Send what the socket takes now."""
+        while self.unsent:
+            try:
+                self.unsent = self.unsent[self.socket.send(self.unsent[:_PIECE]) :]
+            except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                return
+            except (OSError, ssl.SSLError) as error:
+                self.lost(error)
+
+    def pull(self, enough: Callable[[], bool]) -> None:
+        """Receive what is there now, until there is enough."""
+        while not enough():
+            try:
+                piece = self.socket.recv(_PIECE)
+            except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                return
+            except ssl.SSLError as error:
+                if "ALERT" in str(error).upper():
+                    raise PartyError(f"{self.who} refuses this party's certificate: {error}") from None
+                self.lost(error)
+            except OSError as error:
+                self.lost(error)
+            if not piece:
+                self.lost("the connection ended")
+            self.received += piece
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def transfer(links: list[Link], complete: Callable[[Link], bool], timeout: float) -> None:
+    """Send what is unsent and receive until each link is complete; PartyError after ``timeout`` seconds of nothing."""
+    while True:
+        for link in links:
+            link.push()
+            link.pull(lambda: complete(link))
+        waiting = [link for link in links if link.unsent or not complete(link)]
+        if not waiting:
+            return
+        readers = [link.socket for link in waiting if not complete(link)]
+        writers = [link.socket for link in waiting if link.unsent]
+        if not any(select.select(readers, writers, [], timeout)):
+            raise PartyError(f"{waiting[0].who} has sent and taken nothing for {timeout:g} s")
+
+
+def frame(digest: bytes, label: str, message: bytes) -> bytes:
+    """A message with its label and the digest of the program that led to it."""
+    text = label.encode()
+    return _HEADER.pack(digest, len(text), len(message)) + text + message
+
+
+def exchange(links: list[Link], digest: bytes, label: str, message: bytes, timeout: float) -> list[bytes]:
+    """Send a message to all peers, and return theirs, which belong to the same step of the same program."""
+    whole = frame(digest, label, message)
+    for link in links:
+        link.unsent = memoryview(whole)
+
+    def complete(link: Link) -> bool:
+        if len(link.received) < _HEADER.size:
+            return False
+        theirs, n, length = _HEADER.unpack_from(link.received)
+        text = bytes(link.received[_HEADER.size : _HEADER.size + n])
+        if (theirs, length) != (digest, len(message)):
+            if len(text) < n:
+                return False
+            raise PartyError(
+                f"{link.who} runs another program: {label!r} with {len(message)} bytes here, {text.decode(errors='replace')!r} "
+                f"with {length} bytes there, or other steps and constants before; nothing further is computed"
+            )
+        return len(link.received) >= len(whole)
+
+    transfer(links, complete, timeout)
+    found = []
+    for link in links:
+        found.append(bytes(link.received[len(whole) - len(message) : len(whole)]))
+        del link.received[: len(whole)]
+    return found
+
+
+# ---------------------------------------------------------------- plain frames: greetings and requests
+
+
+def send(link: Link, value: bytes, timeout: float) -> None:
+    """Send a message of any length."""
+    link.unsent = memoryview(struct.pack("!Q", len(value)) + value)
+    transfer([link], lambda _: True, timeout)
+
+
+def receive(link: Link, longest: int, timeout: float) -> bytes:
+    """Receive a message of at most ``longest`` bytes."""
+
+    def complete(link: Link) -> bool:
+        if len(link.received) < 8:
+            return False
+        (n,) = struct.unpack_from("!Q", link.received)
+        if n > longest:
+            raise PartyError(f"{link.who} sends {n} bytes where at most {longest} belong")
+        return len(link.received) >= 8 + n
+
+    transfer([link], complete, timeout)
+    (n,) = struct.unpack_from("!Q", link.received)
+    message = bytes(link.received[8 : 8 + n])
+    del link.received[: 8 + n]
+    return message
+
+
+def send_json(link: Link, value: Any, timeout: float) -> None:
+    send(link, json.dumps(value).encode(), timeout)
+
+
+def receive_json(link: Link, timeout: float, longest: int = _LONGEST_HELLO) -> Any:
+    """Receive a short JSON value; PartyError for anything else."""
+    try:
+        return json.loads(receive(link, longest, timeout))
+    except ValueError:
+        raise PartyError(f"{link.who} sends what is not JSON") from None
+
+
+# ---------------------------------------------------------------- connecting
+
+
+def dial(peer: Party, who: str, tls: ssl.SSLContext, deadline: float) -> Link:
+    """Connect to a peer, again and again until the deadline; PartyError if it is not there, or another."""
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            raw = socket.create_connection(peer.where, timeout=max(left, 0.1))
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return _checked(tls.wrap_socket(raw), peer, who)
+        except ssl.SSLCertVerificationError as error:
+            raise PartyError(
+                f"{who} shows another certificate than {peer.certificate}: {error.verify_message}"
+            ) from None
+        except (OSError, ssl.SSLError) as error:
+            if time.monotonic() >= deadline:
+                raise PartyError(f"{who} is missing: no answer in time ({error})") from None
+        time.sleep(0.1)
+
+
+def _checked(sock: ssl.SSLSocket, peer: Party, who: str) -> Link:
+    if sock.getpeercert(binary_form=True) != peer.der():
+        sock.close()
+        raise PartyError(f"{who} shows another certificate than {peer.certificate}")
+    return Link(sock, who)
+
+
+def listener(me: Party) -> socket.socket:
+    """A socket that listens at a party's address."""
+    host, port = me.where
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host.strip("[]"), port), family=family)
+
+
+def accept(server: socket.socket, tls: ssl.SSLContext, expected: dict[int, Party], deadline: float) -> dict[int, Link]:
+    """Wait for a connection of each expected party, told apart by their certificates; others are turned away."""
+    found: dict[int, Link] = {}
+    refused = ""
+    certificates = {party.der(): rank for rank, party in expected.items()}
+    while len(found) < len(expected):
+        server.settimeout(max(deadline - time.monotonic(), 0.01))
+        try:
+            raw, address = server.accept()
+        except TimeoutError:
+            names = ", ".join(f"party {r} ({p.address})" for r, p in expected.items() if r not in found)
+            also = f"; turned away: {refused}" if refused else ""
+            raise PartyError(f"{names} did not connect in time{also}") from None
+        try:
+            raw.settimeout(max(deadline - time.monotonic(), 0.01))
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock = tls.wrap_socket(raw, server_side=True)
+            rank = certificates[sock.getpeercert(binary_form=True) or b""]
+        except (OSError, ssl.SSLError, KeyError) as error:
+            refused = f"{address[0]}, {error}"
+            raw.close()
+            continue
+        if rank in found:
+            found[rank].close()  # it has dialled again
+        found[rank] = Link(sock, f"party {rank} ({expected[rank].address})")
+    return found

@@ -1,0 +1,170 @@
+"""The largest elements, and elements at secret indices, which are vectors with a single 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchnp.engine import Call
+from torchnp.mpc import functions
+from torchnp.mpc.fixed_point import FixedPoint
+from torchnp.mpc.operators.registry import op, public, result_bits, secret, shared
+from torchnp.mpc.operators.structure import linear
+from torchnp.mpc.shares import SharedSum
+
+# ---------------------------------------------------------------- the largest
+
+
+def _rows(p: FixedPoint, x: SharedSum, dim: Any) -> tuple[SharedSum, list[int]]:
+    """The elements of the given dimensions along the last one; all dimensions if there are none."""
+    n = len(x.shape)
+    dims = [dim] if isinstance(dim, int) else list(range(n)) if dim is None or not list(dim) else list(dim)
+    dims = sorted(d % max(n, 1) for d in dims) if n else []
+    rest = [d for d in range(n) if d not in dims]
+    order, kept = [*rest, *dims], tuple(x.shape[d] for d in rest)
+    return p.each(lambda w: w.transpose(order).reshape(*kept, -1), x), dims
+
+
+def _kept(p: FixedPoint, x: SharedSum, dims: list[int], keepdim: bool) -> SharedSum:
+    return p.each(lambda w: np.expand_dims(w, tuple(dims)), x) if keepdim and dims else x
+
+
+def _extreme(p: FixedPoint, x: SharedSum, dim: Any, keepdim: bool, smallest: bool, place: bool) -> list[SharedSum]:
+    rows, dims = _rows(p, x if not smallest else p.each(np.negative, x), dim)
+    top, places = functions.largest(p, rows, place)
+    found = [_kept(p, p.each(np.negative, top) if smallest else top, dims, keepdim)]
+    if places is not None:
+        numbers = np.arange(rows.shape[-1])
+        index = _kept(p, p.each(lambda w: w @ numbers, places, bits=0), dims, keepdim)
+        index.hint = places
+        found.append(index)
+    return found
+
+
+@op("amax", "amin", "max", "min")
+def amax(p: FixedPoint, call: Call, x: SharedSum, dim: Any = (), keepdim: bool = False) -> SharedSum:
+    """The largest or smallest element."""
+    return _extreme(p, x, dim, keepdim, call.op.endswith("min"), False)[0]
+
+
+@op("max.dim", "min.dim")
+def max_dim(p: FixedPoint, call: Call, x: SharedSum, dim: int, keepdim: bool = False) -> tuple[SharedSum, ...]:
+    """The largest or smallest element and its index, the first of equal ones."""
+    return tuple(_extreme(p, x, dim, keepdim, ".min" in call.op or "::min" in call.op, True))
+
+
+@op("argmax", "argmin")
+def argmax(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool = False) -> SharedSum:
+    """The index of the largest or smallest element."""
+    return _extreme(p, x, dim, keepdim, call.op.endswith("min"), True)[1]
+
+
+@op("any", "any.dim", "all", "all.dim")
+def any_(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool = False) -> SharedSum:
+    """Whether any, or whether all elements are true, by their count."""
+    rows, dims = _rows(p, x, dim)
+    ones = p.complement(p.zero(rows))
+    count = p.each(lambda w: w.sum(-1), ones)
+    if "any" in call.op:
+        return _kept(p, p.complement(p.zero(count)), dims, keepdim)
+    return _kept(p, p.zero(p.plus(count, np.int64(-rows.shape[-1]))), dims, keepdim)
+
+
+# ---------------------------------------------------------------- secret indices
+
+
+def unit_vectors(p: FixedPoint, index: SharedSum, count: int) -> SharedSum:
+    """Vectors with 1 at each index below ``count``, of shape ``(*shape, count)``; kept for the same indices."""
+    length = 1 << max(count - 1, 1).bit_length()
+    known = index.hint if isinstance(index.hint, dict) else {}
+    if length not in known:
+        known[length] = p.unit_vectors(index, length)
+        index.hint = known if index.hint is None or isinstance(index.hint, dict) else index.hint
+    return p.each(lambda w: w[..., :count], known[length])
+
+
+@op("one_hot")
+def one_hot(p: FixedPoint, call: Call, x: SharedSum, num_classes: int = -1) -> SharedSum:
+    """Vectors with a single 1; ``num_classes`` must be given."""
+    if num_classes < 1:
+        raise ValueError("one_hot of a secret-shared tensor needs num_classes: how many there are is secret")
+    return unit_vectors(p, x, num_classes)
+
+
+@op("index_select")
+def index_select(p: FixedPoint, call: Call, x: Any, dim: int, index: Any) -> SharedSum:
+    """Slices at indices, by a product with their vectors where these are secret."""
+    if not secret(index):
+        return linear(p, call, (x, dim, index), {}, (0,))
+    bits = result_bits(p, call)
+    value = shared(p, x, bits)
+    flat = p.each(lambda w: np.moveaxis(w, dim, 0).reshape(w.shape[dim], -1), value)
+    vectors = unit_vectors(p, index, flat.shape[0])
+    found = _times_vectors(p, vectors, x, flat)
+    rest = [n for i, n in enumerate(value.shape) if i != dim % len(value.shape)]
+    return p.each(lambda w: np.moveaxis(w.reshape(-1, *rest), 0, dim), found)
+
+
+def _times_vectors(p: FixedPoint, vectors: SharedSum, x: Any, flat: SharedSum) -> SharedSum:
+    """Matrix product of secret vectors and a table; no message if the table is public."""
+    if secret(x):
+        return p.bilinear("matmul", vectors, flat)
+    words = sum(flat.parts)
+    return p.each(lambda v: v @ words, vectors, bits=flat.bits)
+
+
+@op("embedding")
+def embedding(p: FixedPoint, call: Call, weight: Any, indices: Any, *_: Any) -> SharedSum:
+    """Rows of a table."""
+    if not secret(indices):
+        rows = public(indices)
+        return p.each(lambda w: w[rows], weight)
+    bits = result_bits(p, call)
+    value = shared(p, weight, bits)
+    vectors = unit_vectors(p, indices, value.shape[0])
+    flat = p.each(lambda w: w.reshape(-1, w.shape[-1]), vectors)
+    found = _times_vectors(p, flat, weight, value)
+    return p.each(lambda w: w.reshape(*indices.shape, -1), found)
+
+
+@op("embedding_dense_backward")
+def embedding_dense_backward(
+    p: FixedPoint, call: Call, grad: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> SharedSum:
+    """Sums of the rows of gradients with the same index."""
+    if scale_grad_by_freq:
+        raise TypeError("embedding: gradients are not scaled by frequencies, as the counts are secret")
+    bits = result_bits(p, call)
+    value = shared(p, grad, bits)
+    flat = p.each(lambda w: w.reshape(-1, w.shape[-1]), value)
+    if secret(indices):
+        vectors = unit_vectors(p, indices, num_weights)
+        turned = p.each(lambda w: w.reshape(-1, num_weights).T, vectors)
+        total = p.bilinear("matmul", turned, flat)
+    else:
+        turned = np.eye(num_weights, dtype=np.int64)[public(indices).reshape(-1)].T
+        total = p.each(lambda w: turned @ w, flat)
+    if padding_idx >= 0:
+        kept = (np.arange(num_weights) != padding_idx).astype(np.int64)[:, None]
+        total = p.each(lambda w: w * kept, total)
+    return total
+
+
+@op("gather")
+def gather(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> SharedSum:
+    """An element of a row at each index."""
+    if not secret(index):
+        return linear(p, call, (x, dim, index), {}, (0,))
+    value = shared(p, x, result_bits(p, call))
+    if not value.shape or not index.shape:
+        raise TypeError("gather: a tensor without dimensions is not indexed by a secret index")
+    count, dim = value.shape[dim], dim % len(value.shape)
+    vectors = unit_vectors(p, index, count)
+    inside = tuple(slice(n) if d != dim else slice(None) for d, n in enumerate(index.shape))
+    rows = p.each(lambda w: np.expand_dims(np.moveaxis(w[inside], dim, -1), dim), value)
+    if not secret(x):
+        words = sum(rows.parts)
+        return p.each(lambda v: (v * words).sum(-1), vectors, bits=value.bits)
+    products = p.multiply(vectors, rows)
+    return p.each(lambda w: w.sum(-1), products)

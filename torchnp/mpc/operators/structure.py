@@ -1,0 +1,121 @@
+"""Operators that are linear in the shares: sums, and elements in other places. Each party runs the table's kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import torchnp
+from torchnp.engine import Call
+from torchnp.mpc.fixed_point import FixedPoint
+from torchnp.mpc.operators.registry import op, public, result_bits, secret, shared
+from torchnp.mpc.shares import SharedSum
+
+# Operators of one secret tensor, the first argument; whatever else they take is public.
+_OF_ONE = """view_copy permute_copy slice_copy.Tensor expand_copy select_copy.int unsqueeze_copy squeeze_copy
+    squeeze_copy.dim squeeze_copy.dims t_copy transpose_copy.int alias_copy diagonal_copy unfold_copy flip roll repeat
+    tril triu sum.dim_IntList sum cumsum index.Tensor unbind_copy.int split_copy.Tensor split_with_sizes_copy""".split()
+# Operators of several secret tensors: the places of these.
+_OF_MORE = {
+    "slice_scatter": (0, 1), "select_scatter": (0, 1), "diagonal_scatter": (0, 1), "index_put": (0, 2),
+    "index_add": (0, 3), "index_copy": (0, 3), "scatter.src": (0, 3), "scatter_add": (0, 3),
+}  # fmt: skip
+
+
+def _plain(x: Any) -> Any:
+    return [public(y) for y in x] if isinstance(x, list) else public(x)
+
+
+def linear(p: FixedPoint, call: Call, args: tuple, kwargs: dict[str, Any], places: tuple[int, ...]) -> Any:
+    """Run a kernel on each party's shares of the arguments in ``places``."""
+    bits = result_bits(p, call)
+    values = {i: shared(p, args[i], bits) for i in places}
+    named = {k: _plain(a) for k, a in kwargs.items() if k != "dtype"}
+    kernel = torchnp.table[call.op]
+    outs = []
+    for rank in range(len(p.network.ranks)):
+        mine = [values[i].parts[rank] if i in values else _plain(a) for i, a in enumerate(args)]
+        outs.append(kernel(*mine, **named))
+    if isinstance(outs[0], list):
+        return [SharedSum(parts, bits) for parts in zip(*outs)]
+    return SharedSum(tuple(outs), bits)
+
+
+def _of_one(name: str) -> None:
+    def apply(p: FixedPoint, call: Call, *args: Any, **kwargs: Any) -> Any:
+        if not secret(args[0]):
+            raise _secret_index(call)
+        return linear(p, call, args, kwargs, (0,))
+
+    op(name)(apply)
+
+
+def _of_more(name: str, places: tuple[int, ...]) -> None:
+    def apply(p: FixedPoint, call: Call, *args: Any, **kwargs: Any) -> Any:
+        values = [y for i, x in enumerate(args) if i not in places for y in (x if isinstance(x, list) else (x,))]
+        if any(map(secret, values)):
+            raise _secret_index(call)
+        return linear(p, call, args, kwargs, places)
+
+    op(name)(apply)
+
+
+def _secret_index(call: Call) -> TypeError:
+    return TypeError(
+        f"{call.op}: its indices are secret. index_select, gather, embedding, one_hot and nll_loss take secret indices"
+    )
+
+
+for _name in _OF_ONE:
+    _of_one(_name)
+for _name, _places in _OF_MORE.items():
+    _of_more(_name, _places)
+
+
+@op("cat", "stack")
+def cat(p: FixedPoint, call: Call, tensors: list, dim: int = 0) -> SharedSum:
+    """Tensors side by side."""
+    bits = result_bits(p, call)
+    each = [shared(p, t, bits) for t in tensors]
+    return p.each(lambda *ws: torchnp.table[call.op](list(ws), dim), *each)
+
+
+@op("constant_pad_nd")
+def constant_pad_nd(p: FixedPoint, call: Call, x: SharedSum, pad: Any, value: Any = 0) -> SharedSum:
+    """Pad with a number."""
+    kernel = torchnp.table["aten::constant_pad_nd"]
+    padded = p.each(lambda w: kernel(w, pad, 0), x)
+    if value == 0:
+        return padded
+    border = kernel(np.zeros(x.shape, np.int64), pad, 1)
+    return p.plus(padded, border * p.encode(value, x.bits))
+
+
+@op("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(p: FixedPoint, call: Call, x: Any, mask: Any, value: Any) -> SharedSum:
+    """``value`` where the mask is true, else ``x``."""
+    bits = result_bits(p, call)
+    a, b = shared(p, value, bits), shared(p, x, bits)
+    if secret(mask):
+        return p.select(mask, a, b)
+    known = public(mask)
+    return p.each(lambda u, v: np.where(known, u, v), a, b)
+
+
+@op("prod", "prod.dim_int")
+def prod(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool = False, **_: Any) -> SharedSum:
+    """The product, by products of neighbours."""
+    bits = result_bits(p, call)
+    x = p.at(
+        p.each(lambda w: w.reshape(-1) if dim is None else np.moveaxis(w, dim, -1) if w.ndim else w[None], x), bits
+    )
+    if x.shape[-1] == 0:
+        return p.constant(p.encode(np.ones(x.shape[:-1]), bits), bits)
+    while x.shape[-1] > 1:
+        n = x.shape[-1]
+        left, right = p.each(lambda w: w[..., 0 : n - 1 : 2], x), p.each(lambda w: w[..., 1::2], x)
+        product = p.times(left, right, bits)
+        x = p.each(lambda a, w: np.concatenate([a, w[..., -1:]], -1), product, x) if n % 2 else product
+    one = p.each(lambda w: w[..., 0], x)
+    return p.each(lambda w: np.expand_dims(w, dim), one) if keepdim and dim is not None and one.shape != () else one
