@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import torch
-from asking import outs, overlaps, schemas
+from query_torch import outs, overlaps, schemas
 
 import torchnp
 from torchnp.core.target import KNOWN, spell

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from asking import examples
+from query_torch import difference_examples as examples
 
 import torchnp
 from opinfo_tests.proof import tier

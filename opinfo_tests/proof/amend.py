@@ -17,7 +17,7 @@ from . import (
     amend_special_functions,
     amend_values,
 )
-from .explanations import AMENDMENTS, EXPECTATIONS
+from .explain_disagreements import AMENDMENTS, EXPECTATIONS
 
 __all__ = [
     "AMENDMENTS",

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..case import schemas
 from .amend_promotion import overflows
-from .explanations import amends, expects, refuse
+from .explain_disagreements import amends, expects, refuse
 from .natural_call import NaturalCall, parsed
 from .template_helpers import along, slot
 from .torch_promotion import KINDS, cast, category

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from .explanations import amends, expects, refuse
+from .explain_disagreements import amends, expects, refuse
 from .natural_call import NaturalCall
 from .template_helpers import stored
 

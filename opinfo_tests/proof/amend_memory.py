@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..case import schemas
-from .explanations import amends, expects, refuse
+from .explain_disagreements import amends, expects, refuse
 from .natural_call import NaturalCall, parsed
 from .torch_promotion import promoted
 

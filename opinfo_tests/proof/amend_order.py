@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .explanations import amends
+from .explain_disagreements import amends
 from .natural_call import NaturalCall
 
 

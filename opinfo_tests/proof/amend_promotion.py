@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..case import DTYPES
-from .explanations import amends, expects, refuse
+from .explain_disagreements import amends, expects, refuse
 from .natural_call import NaturalCall
 from .torch_promotion import DEFAULT, KINDS, cast, category, promoted
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .explanations import adds_if_omitted, amends, expects, refuse
+from .explain_disagreements import adds_if_omitted, amends, expects, refuse
 from .natural_call import NaturalCall
 from .torch_promotion import DEFAULT
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..case import schemas
 from .amend_promotion import all_operands, operands
-from .explanations import amends, refuse
+from .explain_disagreements import amends, refuse
 from .missing_kernels import LACKS
 from .natural_call import NaturalCall
 from .torch_promotion import KINDS, category, promoted

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .explanations import amends, refuse
+from .explain_disagreements import amends, refuse
 from .natural_call import NaturalCall, parsed
 from .torch_promotion import promoted
 

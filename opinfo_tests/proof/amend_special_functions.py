@@ -8,7 +8,7 @@ import numpy as np
 import scipy.special
 
 from .amend_promotion import all_operands, operands
-from .explanations import amends, expects, refuse
+from .explain_disagreements import amends, expects, refuse
 from .natural_call import NaturalCall
 from .torch_promotion import cast, promoted
 

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from .amend_promotion import all_operands, operands, promote
-from .explanations import amends, expects, refuse
+from .explain_disagreements import amends, expects, refuse
 from .natural_call import NaturalCall
 from .torch_promotion import cast, promoted
 

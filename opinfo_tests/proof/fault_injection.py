@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.backend import Seen
 from ..case import Case, is_inexact
-from .explanations import explain
+from .explain_disagreements import explain
 from .natural_call import NoNaturalCallError
 from .pairs import answer_of, compare, is_contract
 from .prove import Paired, counterpart, listed_of, pair, recorded

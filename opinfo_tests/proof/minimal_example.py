@@ -22,7 +22,7 @@ from torchnp.differences import Difference, run
 from ..case import Array, Case, Named, Seeded, schemas
 from ..judge.tolerances import rule_of
 from ..report.shrink import shrink, weight
-from .explanations import explain
+from .explain_disagreements import explain
 from .natural_call import NaturalCall, NoNaturalCallError
 from .prove import NAMES, counterpart, listed_of, oracle, pair, recorded
 from .targeted_calls import packet_of

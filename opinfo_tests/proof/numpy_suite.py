@@ -116,8 +116,6 @@ class SuitePlugin:
 
 def run_suite(files: tuple[str, ...] = FILES, select: str = "") -> SuitePlugin:
     """Run NumPy's test files on tensors, in this process, and return the counts."""
-    import torchnp.np
-
     root = Path(np.__file__).parent
     plugin = SuitePlugin()
     paths = [str(root / f) for f in files if (root / f).exists()]

@@ -21,7 +21,7 @@ from torchnp.interop import convert
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs, to_numpy
 from torchnp.interop.kernel_runner import Runner
 from torchnp.interop.out_arrays import counts_from_storage, on_storage
-from torchnp.kernels.linalg import LinAlgError
+from torchnp.kernels.lu import LinAlgError
 from torchnp.runtime.graph import Graph, Ref
 from torchnp.runtime.loading import link
 from torchnp.runtime.optimize import optimize

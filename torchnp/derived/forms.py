@@ -11,8 +11,8 @@ from torchnp.core.schema import Schema
 from torchnp.core.write_spec import WriteSpec, resize
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import write_inplace
+from torchnp.derived.foreach_checks import check_lists
 from torchnp.derived.inplace import make_inplace
-from torchnp.derived.lists import check_lists
 from torchnp.derived.outs import make_out
 from torchnp.layout.stride_rules import layout_of, place, preserved
 

@@ -16,7 +16,7 @@ from torchnp.core.schema import Schema
 from torchnp.core.write_spec import Bound, Precheck, WriteSpec, resize
 from torchnp.derived.calls import bind, by_name, call, guarded
 from torchnp.derived.casts import WriteRule, check_fits, inplace_rule, lacking
-from torchnp.derived.lists import check_lists
+from torchnp.derived.foreach_checks import check_lists
 from torchnp.derived.overlapping_writes import in_order
 from torchnp.derived.targets import exceptions_of, refuse_otherwise, write_expanded
 from torchnp.dtypes import (

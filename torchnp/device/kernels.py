@@ -27,7 +27,7 @@ from torchnp.interop._private import OpOverload, has_kernel, schema_of
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.mode import MissingKernelError
 from torchnp.interop.rng_sync import is_random, on_torchs_stream
-from torchnp.kernels.linalg import LinAlgError
+from torchnp.kernels.lu import LinAlgError
 from torchnp.layout import stride_rules
 
 KEY = "PrivateUse1"

@@ -13,7 +13,7 @@ import torch
 from torchnp import dtypes
 from torchnp.core.registry import TOO_LARGE
 from torchnp.interop._private import is_zero
-from torchnp.kernels.linalg import LinAlgError
+from torchnp.kernels.lu import LinAlgError
 from torchnp.layout.stride_rules import has_strides
 
 TORCH_DTYPE: dict[np.dtype, torch.dtype] = {

@@ -28,7 +28,7 @@ from torchnp.interop.crosscheck import CrossCheckError, compare_with_torch
 from torchnp.interop.fused_flags import FASTPATH, FLASH, MKLDNN
 from torchnp.interop.rng_sync import is_random, keep_default, on_torchs_stream
 from torchnp.interop.rnn_workspace import KEEPERS, Workspace, keeping
-from torchnp.kernels.linalg import LinAlgError
+from torchnp.kernels.lu import LinAlgError
 
 # Flags of fused code paths, and the overload that each path calls.
 _ROUTES = (

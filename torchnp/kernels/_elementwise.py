@@ -22,8 +22,8 @@ from torchnp.core.errors import cannot_cast, found_dtype, not_implemented, outpu
 from torchnp.core.python_scalars import number, scalar, tensor
 from torchnp.core.target import current, since
 from torchnp.core.write_spec import NOTHING, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._fast import fast
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.vector_tails import VECTOR, Loop, vector_or_tail
 from torchnp.parallel_elementwise import by_parts
 from torchnp.threads import LARGE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchnp.core.checks import check
 from torchnp.core.registry import kernel
 from torchnp.dtypes import is_inexact
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 
 rows("cudnn_is_acceptable", lambda self: False, "Always False: cuDNN takes no CPU tensor.")
 rows("_use_cudnn_rnn_flatten_weight", lambda: False, "Always False: no weights are flattened for cuDNN.")

@@ -10,7 +10,7 @@ import numpy as np
 from torchnp.core.checks import check
 from torchnp.core.python_scalars import whole
 from torchnp.core.registry import kernel
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import empty
 from torchnp.kernels.shape import is_nonzero

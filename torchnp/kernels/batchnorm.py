@@ -16,8 +16,8 @@ from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import add_reduce, row_dots
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed
 from torchnp.kernels.rearrange import repeat

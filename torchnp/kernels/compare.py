@@ -16,9 +16,9 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels import _elementwise as el
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
 from torchnp.kernels._memory import RARE
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.copy import convert
 from torchnp.kernels.numerics.blocks import MANY, choose

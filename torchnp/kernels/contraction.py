@@ -14,7 +14,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels.arithmetic import add, mul
-from torchnp.kernels.linalg import check_inexact, check_same
+from torchnp.kernels.lu import check_inexact, check_same
 from torchnp.kernels.matmul import addmm, batched, dot, mm, mv, vdot
 from torchnp.kernels.numerics.products import check_products, product, words
 from torchnp.kernels.reduce import sum_all, sum_dim

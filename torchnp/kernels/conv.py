@@ -33,9 +33,9 @@ from torchnp.core.errors import (
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels import _conv_checks as checks
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size, empty_in_order, new_like
 from torchnp.kernels._spatial import out_sizes
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.backward.conv import gradients
 from torchnp.kernels.matmul import addmm

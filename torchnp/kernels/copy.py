@@ -14,8 +14,8 @@ from torchnp.core.fast_path import exact
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import WriteSpec, copy_into
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_options, is_contiguous, new_like, storage
-from torchnp.kernels._table_rows import rows
 from torchnp.layout.apply import is_plain
 from torchnp.layout.stride_rules import format_name, layout_of, suggested
 

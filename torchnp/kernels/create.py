@@ -15,6 +15,7 @@ from torchnp.core.python_scalars import scalar, single
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec, resize_owned
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import (
     check_options,
     check_size,
@@ -25,7 +26,6 @@ from torchnp.kernels._memory import (
     new_like,
     storage,
 )
-from torchnp.kernels._table_rows import rows
 from torchnp.layout.stride_rules import cloned, contiguous, format_name, in_order, layout_of, suggested
 from torchnp.layout.stride_rules import empty as strided
 

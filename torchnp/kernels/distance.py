@@ -12,9 +12,9 @@ from torchnp.core.checks import broadcast_shapes, check, check_type, require
 from torchnp.core.errors import cannot_cast, complex_clamp, dim_out_of_range, no_dimensions
 from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import new_like
 from torchnp.kernels._reduction import row_dots
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add_scalar, div, mul, sub
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.join import cat

@@ -15,12 +15,12 @@ from torchnp.core.python_scalars import number, real, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, Step, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import memory_order
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.copy import clone
-from torchnp.kernels.random import FLOATS, arrange, fill, in_tiles, laid_like
+from torchnp.kernels.uniform_normal import FLOATS, arrange, fill, in_tiles, laid_like
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_target
 from torchnp.random import TILE, Generator, default_generator

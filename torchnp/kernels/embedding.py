@@ -11,8 +11,8 @@ from torchnp.core.errors import expected_true, index_out_of_range, shape_text, t
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.dtypes import FLOAT8S, FLOATS, cast, float64, int64, opmath, promote_types, scalar_name
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, bits
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.index import index_select
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
 from torchnp.kernels.numerics.blocks import STRIP

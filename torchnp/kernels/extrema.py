@@ -16,8 +16,8 @@ from torchnp.core.python_scalars import single
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec, store
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered
-from torchnp.kernels._table_rows import rows
 from torchnp.layout.overlap import overlap
 
 ndarray = np.ndarray

@@ -14,7 +14,7 @@ from torchnp.core.python_scalars import scalar, whole
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import WriteSpec, resize
 from torchnp.kernels import pointwise
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.copy import clone
 from torchnp.kernels.extrema import aminmax, max_all, min_all

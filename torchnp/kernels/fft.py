@@ -12,8 +12,8 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of
 from torchnp.core.errors import negative_size
 from torchnp.core.write_spec import Bound, WriteSpec, copy_into
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_options
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c, _fft_r2c_out
 from torchnp.kernels.ranges import arange, arange_start
 from torchnp.kernels.rearrange import roll

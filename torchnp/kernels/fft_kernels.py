@@ -13,8 +13,8 @@ from torchnp.core.errors import ambiguous_view, not_implemented
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import copy_into
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size
-from torchnp.kernels._table_rows import rows
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_target
 

@@ -10,7 +10,7 @@ import numpy as np
 from torchnp.core.checks import check, wrap_dims
 from torchnp.core.errors import no_dimensions
 from torchnp.dtypes import uint8
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.diff_trapezoid import diff
 from torchnp.kernels.fft_kernels import along

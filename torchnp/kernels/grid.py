@@ -17,9 +17,9 @@ from torchnp.core.errors import batch2_mismatch, invalid_view, not_implemented, 
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels import ranges
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size, memory_order
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.numerics.products import product
 from torchnp.kernels.numerics.vector_tails import SCALAR, VECTOR, Loop

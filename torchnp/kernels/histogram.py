@@ -16,8 +16,8 @@ from torchnp.core.errors import not_implemented, shape_text
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import ordered
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import div, lerp, sub
 from torchnp.kernels.extrema import check_aminmax
 from torchnp.kernels.numerics.blocks import STRIP

@@ -12,8 +12,8 @@ from torchnp.core.fast_path import exact, is_axis
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import BARE_UNSIGNED, can_cast, cast, get_default_dtype, result_type, scalar_name
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import bits, rarer
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import contiguous
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import expand, reshape, unsqueeze

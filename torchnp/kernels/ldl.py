@@ -11,8 +11,8 @@ from torchnp.core.checks import broadcast_shapes, check, refuse
 from torchnp.core.errors import dim_out_of_range, no_dimensions, shape_text
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.kernels._table_rows import rows
-from torchnp.kernels.linalg import (
+from torchnp.kernels._declare_rows import rows
+from torchnp.kernels.lu import (
     check_inexact,
     check_lapack,
     check_same,

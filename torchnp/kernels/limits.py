@@ -18,7 +18,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited
 from torchnp.kernels.numerics.vector_tails import vector_or_tail
 from torchnp.layout import stride_rules

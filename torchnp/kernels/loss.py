@@ -16,7 +16,7 @@ from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels import _elementwise as el
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.activation import log_sigmoid_forward
 from torchnp.kernels.arithmetic import add, add_scalar, div, mul, rsub_scalar, sub, sub_scalar
 from torchnp.kernels.compare import eq, le, ne, where

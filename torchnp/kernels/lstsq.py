@@ -9,7 +9,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check
 from torchnp.core.registry import kernel
-from torchnp.kernels.linalg import check_epsilon, check_lapack, column_major, lapack, raise_first
+from torchnp.kernels.lu import check_epsilon, check_lapack, column_major, lapack, raise_first
 
 ndarray = np.ndarray
 

@@ -10,8 +10,8 @@ from torchnp.core.errors import not_implemented
 from torchnp.core.python_scalars import item, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.blocks import MANY, choose
 from torchnp.kernels.view import expand
 from torchnp.layout.overlap import check_target

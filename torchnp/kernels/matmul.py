@@ -22,7 +22,7 @@ from torchnp.core.fast_path import within
 from torchnp.core.python_scalars import scalar, single
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, step_by_step
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.activation import gelu, relu
 from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.numerics.products import (

@@ -15,12 +15,12 @@ from torchnp.core.python_scalars import each, real
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
-from torchnp.kernels import linalg
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels import lu
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.contraction import matmul
 from torchnp.kernels.create import eye
-from torchnp.kernels.decompositions import linalg_svdvals
 from torchnp.kernels.extrema import amax, amin
+from torchnp.kernels.qr_svd_eigh import linalg_svdvals
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod
 from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
@@ -65,8 +65,8 @@ def _matrix_norm(x: ndarray, ord: Any, dim: Any = (-2, -1), keepdim: bool = Fals
         check(not isinstance(ord, complex), f"{name}: Expected a non-complex scalar as the order of norm.")
         ord = float(ord)
         check(abs(ord) in (1, 2, math.inf), f"{name}: Order {ord:g} not supported.")
-    linalg.check_matrix(name, x)
-    linalg.check_inexact(name, x, ord not in ("nuc", 2, -2))
+    lu.check_matrix(name, x)
+    lu.check_inexact(name, x, ord not in ("nuc", 2, -2))
     axes = _matrix_axes(x, dim)
     x = x if dtype is None else dt.cast(x, _check_dtype(name, x.dtype, dt.as_dtype(dtype)))
     if ord == "fro":
@@ -121,19 +121,19 @@ def linalg_cond(self, p=None):
         s = linalg_svdvals(self)
         first, last = s[..., 0], s[..., -1]
         return np.asarray(first / last if p is None or p > 0 else last / first)
-    linalg.check_square(f"linalg.cond(ord={spelled})", self)
+    lu.check_square(f"linalg.cond(ord={spelled})", self)
     return _cond(self, p)
 
 
 @kernel("linalg_cond.p_str", like=np.linalg.cond, differs=["no-integers-linalg", "cond-of-singular"])
 def linalg_cond_str(self, p):
     """Frobenius or nuclear norm of matrices times that of their inverses."""
-    linalg.check_square(f"linalg.cond(ord={p})", self)
+    lu.check_square(f"linalg.cond(ord={p})", self)
     check(p in ("fro", "nuc"), f"linalg.cond got an invalid norm type: {p}")
     if self.size == 0:
         return np.zeros(self.shape[:-2], dt.to_real(self.dtype))
     if p == "nuc":
-        linalg.check_inexact("linalg.svd", self)
+        lu.check_inexact("linalg.svd", self)
         refuse("linalg_svd_cpu", self.dtype, dt.FLOAT8S)
         s = linalg_svdvals(self)  # these exist even for a matrix without an inverse
         return np.asarray(s.sum(-1) * np.reciprocal(s).sum(-1))
@@ -141,7 +141,7 @@ def linalg_cond_str(self, p):
 
 
 def _cond(x: ndarray, p: Any) -> ndarray:
-    inverse, info = linalg.inverted(x, False)
+    inverse, info = lu.inverted(x, False)
     out = _matrix_norm(x, p) * _matrix_norm(inverse, p)
     return np.where(info > 0, out.dtype.type(np.inf), out)
 
@@ -163,12 +163,12 @@ def _precheck_power(bound: Bound, outs: list[ndarray]) -> None:
 )  # fmt: skip
 def linalg_matrix_power(self, n):
     """n-th powers of square matrices, by repeated squaring; a negative n takes powers of the inverses."""
-    linalg.check_square("linalg.matrix_power", self)
+    lu.check_square("linalg.matrix_power", self)
     if n == 0:
         return stride_rules.dense(np.broadcast_to(eye(self.shape[-1], dtype=self.dtype), self.shape).copy())
     if n < 0:
-        linalg.check_inexact("linalg.inv", self, False)
-        self, n = linalg.linalg_inv(self), -n
+        lu.check_inexact("linalg.inv", self, False)
+        self, n = lu.linalg_inv(self), -n
         if n == 1:  # in the column-major layout in which LAPACK leaves it
             return stride_rules.place(self, stride_rules.columns(self.shape))
     while n % 2 == 0:
@@ -184,8 +184,8 @@ def linalg_matrix_power(self, n):
 @kernel("linalg_matrix_exp", "matrix_exp")
 def linalg_matrix_exp(self):
     """Exponentials of square matrices."""
-    linalg.check_square("linalg.matrix_exp", self)
-    linalg.check_inexact("linalg.matrix_exp", self)
+    lu.check_square("linalg.matrix_exp", self)
+    lu.check_inexact("linalg.matrix_exp", self)
     from scipy.linalg import expm
 
     n = self.shape[-1]
@@ -238,7 +238,7 @@ def linalg_tensorinv(self, ind=2):
     m, n = math.prod(rows), math.prod(columns)
     words = f"prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {n} != {m}"
     check(m == n, f"Expected self to satisfy the requirement {words}")
-    return linalg.inverted(self.reshape(m, n), name="inv")[0].reshape(columns + rows)
+    return lu.inverted(self.reshape(m, n), name="inv")[0].reshape(columns + rows)
 
 
 @kernel("linalg_tensorsolve", like=np.linalg.tensorsolve)
@@ -258,4 +258,4 @@ def linalg_tensorsolve(self, other, dims=None):
     words = "prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim])"
     check(m == n, f"Expected self to satisfy the requirement {words}, but got {m} != {n}")
     check(a.size == m * m, invalid_view((m, m), a.size))
-    return linalg.linalg_solve(a.reshape(m, m), other.reshape(-1)).reshape(shape)
+    return lu.linalg_solve(a.reshape(m, m), other.reshape(-1)).reshape(shape)

@@ -17,9 +17,9 @@ from torchnp.core.fast_path import Quick, axes, within
 from torchnp.core.python_scalars import number, real, single
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, store
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import int_to_float
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ordered
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.matmul import mm

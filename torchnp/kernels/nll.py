@@ -12,9 +12,9 @@ from torchnp.core.checks import check, check_fits, check_shape, check_single, ch
 from torchnp.core.errors import expected_type, multi_target, no_dimensions, shape_text
 from torchnp.core.fast_path import exact, is_float
 from torchnp.core.registry import kernel
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import FLOATS, finish
 from torchnp.kernels._memory import new_like
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.loss import MEAN, NONE, SUM, reduce, total_of
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES

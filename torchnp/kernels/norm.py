@@ -14,9 +14,9 @@ from torchnp.core.fast_path import exact, is_float
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import TILE, add_reduce, row_dots, row_sums, share_tiles
 from torchnp.kernels._spatial import is_channels_last
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.numerics.vector_tails import VECTOR
 from torchnp.kernels.vectornorm import linalg_vector_norm

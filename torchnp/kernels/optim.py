@@ -12,7 +12,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
 from torchnp.core.errors import expected_true
 from torchnp.core.registry import kernel
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics.blocks import STRIP
 from torchnp.layout.overlap import check_target
 from torchnp.threads import blocks

@@ -14,9 +14,9 @@ from torchnp.core.errors import negative_size, shape_text
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.dtypes import bool_
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order
 from torchnp.kernels._spatial import code_for
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
 from torchnp.kernels.slicing import at, narrow

@@ -15,7 +15,7 @@ from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics.vector_tails import AVX512, vector_or_tail
 
 ndarray = np.ndarray

@@ -14,8 +14,8 @@ from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._spatial import Ints, code_for, empty, in_format, is_channels_last, pad, tap_slices, taps
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.numerics.vector_tails import VECTOR
 from torchnp.kernels.view import unsqueeze

@@ -16,9 +16,9 @@ from torchnp.core.python_scalars import each
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._spatial import Ints, code_for, is_channels_last
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.pool import PoolWindows, check_sequence, max_pool, one_int, result
 from torchnp.kernels.reduce import mean_dim

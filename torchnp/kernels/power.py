@@ -15,7 +15,7 @@ from torchnp.core.python_scalars import number, scalar, whole
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import NO_VECTORS, Bound, WriteSpec, store
 from torchnp.kernels import _elementwise as el
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.arithmetic import PROMOTION, mul
 from torchnp.kernels.numerics.vector_tails import AVX512, vector_or_tail
 from torchnp.layout.overlap import check_target

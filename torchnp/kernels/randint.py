@@ -15,9 +15,19 @@ from torchnp.core.errors import not_implemented
 from torchnp.core.python_scalars import item, scalar, whole
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import factory_dtype
-from torchnp.kernels._table_rows import rows
-from torchnp.kernels.random import BARE, DIGITS, FLOATS, LARGEST, filled, filled_like, in_tiles, laid_like, strided_size
+from torchnp.kernels.uniform_normal import (
+    BARE,
+    DIGITS,
+    FLOATS,
+    LARGEST,
+    filled,
+    filled_like,
+    in_tiles,
+    laid_like,
+    strided_size,
+)
 from torchnp.layout.overlap import check_target
 from torchnp.random import TILE, Generator, default_generator
 from torchnp.threads import blocks

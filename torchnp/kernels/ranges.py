@@ -12,8 +12,8 @@ from torchnp.core.checks import check, dim_of, refuse, require
 from torchnp.core.python_scalars import item, real, scalar, single, whole
 from torchnp.core.target import since
 from torchnp.core.write_spec import WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_options, factory_dtype
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.create import ones
 from torchnp.kernels.numerics import cephes

@@ -13,9 +13,9 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, Step, WriteSpec
 from torchnp.dtypes import INTS, can_cast, cast, complex32, int32, int64, promote_types, scalar_name
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, new_like, rarer
 from torchnp.kernels._spatial import code_for
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
 from torchnp.kernels.index import index_select

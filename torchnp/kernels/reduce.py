@@ -15,8 +15,8 @@ from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ranged_dims
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import div
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.pointwise import nan_to_num

@@ -19,8 +19,8 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
 from torchnp.core.errors import expected_true, not_implemented, shape_text
 from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.fma import fast_fma, fma
 from torchnp.layout import stride_rules
 from torchnp.layout.overlap import check_apart

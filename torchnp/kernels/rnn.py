@@ -12,8 +12,8 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, wrap_dim
 from torchnp.core.errors import cannot_cast, no_primitive, shape_text
 from torchnp.core.target import since
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import in_place
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.contraction import linear as any_linear
 from torchnp.kernels.dropout import dropout as drop

@@ -14,10 +14,10 @@ from torchnp.core.errors import found_dtype
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_floating, opmath, scalar_name
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics import rejection
 from torchnp.kernels.numerics.fma import fma
-from torchnp.kernels.random import FLOATS, in_tiles, laid_like
+from torchnp.kernels.uniform_normal import FLOATS, in_tiles, laid_like
 from torchnp.layout.overlap import check_target
 from torchnp.random import Generator, default_generator, libm
 

@@ -15,9 +15,9 @@ from torchnp.core.fast_path import exact, is_axis
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, share_tiles
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.power import complex_logaddexp

@@ -13,8 +13,8 @@ from torchnp.core.python_scalars import item, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, precheck_apart
 from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, copy_to_write, rarer
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, half_sum
 from torchnp.kernels.limits import maximum, minimum
 from torchnp.kernels.numerics import accumulate

@@ -9,8 +9,8 @@ import numpy as np
 from torchnp.core.checks import check, check_strides
 from torchnp.core.errors import shape_text
 from torchnp.core.registry import kernel
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import element_strides, storage
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.create import resize_
 from torchnp.kernels.view import as_strided
 from torchnp.layout.stride_rules import contiguous

@@ -14,8 +14,8 @@ from torchnp.core.errors import shape_text
 from torchnp.core.registry import kernel
 from torchnp.dtypes import bool_, c_name, int64
 from torchnp.kernels import _memory
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import storage
-from torchnp.kernels._table_rows import rows
 
 ndarray = np.ndarray
 

@@ -13,8 +13,8 @@ from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import WriteSpec
 from torchnp.dtypes import int64, is_integral, scalar_name
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import element_strides, storage_offset, window
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.view import as_strided
 
 ndarray = np.ndarray

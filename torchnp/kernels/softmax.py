@@ -14,8 +14,8 @@ from torchnp.core.errors import expected_type, shape_text
 from torchnp.core.fast_path import exact, is_axis, is_float, within
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_dots, row_sums, share_tiles
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.vector_tails import AVX512
 from torchnp.layout.apply import is_plain

@@ -14,8 +14,8 @@ from torchnp.core.errors import not_implemented, tensor_type
 from torchnp.core.fast_path import exact, is_axis, is_float
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.extrema import taken
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.layout.stride_rules import cloned, empty, layout_of, preserved

@@ -16,7 +16,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, require
 from torchnp.core.errors import found_dtype, shape_text
 from torchnp.core.registry import kernel
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.extrema import smallest
 from torchnp.kernels.matmul import addmm
 from torchnp.kernels.numerics.blocks import STRIP

@@ -12,8 +12,8 @@ from torchnp.core.checks import check, require
 from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import NO_VECTORS, Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import FLOATS, WIDE, binary, check_result_dtype, finish, int_to_float, same, unary
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, add_scalar, mul
 from torchnp.kernels.numerics import cephes, erf
 from torchnp.kernels.numerics.erf import scipy_special

@@ -10,8 +10,8 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check
 from torchnp.core.errors import dim_out_of_range, shape_text, tensor_type
 from torchnp.core.registry import kernel
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import element_strides
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import div, mul
 from torchnp.kernels.backward.index import unfold_backward
 from torchnp.kernels.extrema import min_all

@@ -11,7 +11,7 @@ from torchnp.core.checks import check, check_type
 from torchnp.core.errors import expected_true
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.arithmetic import mul, sub
 from torchnp.kernels.copy import clone
 from torchnp.kernels.view import view

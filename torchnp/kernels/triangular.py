@@ -10,8 +10,8 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, warn
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
-from torchnp.kernels._table_rows import rows
-from torchnp.kernels.linalg import (
+from torchnp.kernels._declare_rows import rows
+from torchnp.kernels.lu import (
     check_inexact,
     check_lapack,
     check_same,

@@ -11,9 +11,9 @@ from torchnp.core.checks import check, dim_of, refuse, warn
 from torchnp.core.errors import shape_text
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._reduction import NOT_ORDERED
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.sort import sort_keys, stable_order
 from torchnp.thresholds import Threshold
 

@@ -13,8 +13,8 @@ from torchnp.core.errors import empty_list, not_implemented, out_dtype
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import SMALL, add_reduce, axes_of, length_of, row_dots
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import sub
 from torchnp.kernels.numerics.blocks import STRIP
 from torchnp.kernels.view import view

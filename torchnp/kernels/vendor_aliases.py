@@ -15,13 +15,13 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check
 from torchnp.core.registry import kernel
 from torchnp.kernels import attention
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.activation import relu
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.backward import pool as pool_gradients
 from torchnp.kernels.backward.attention import _scaled_dot_product_flash_attention_for_cpu_backward
+from torchnp.kernels.backward.autograd_formulas import linear_backward
 from torchnp.kernels.backward.conv import convolution_backward
-from torchnp.kernels.backward.derivatives import linear_backward
 from torchnp.kernels.backward.grid import grid_sampler_2d_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.batchnorm import native_batch_norm

@@ -17,8 +17,8 @@ from torchnp.core.errors import ambiguous_view, expand_mismatch, invalid_view, n
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import bool_
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size, storage, window
-from torchnp.kernels._table_rows import rows
 from torchnp.layout import stride_rules
 from torchnp.layout.apply import is_plain
 

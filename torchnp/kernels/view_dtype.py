@@ -11,8 +11,8 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse_elements
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, element_strides, storage_offset
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.view import check_matrix
 from torchnp.layout.stride_rules import dense, empty, layout_of
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp.core.errors import shape_text
 from torchnp.dtypes import cast
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.copy import clone, storage_copied
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
 from torchnp.kernels.view import as_strided

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import torchnp
-from torchnp.core.cli_args import named_files
+from torchnp.core.named_file_option import named_files
 from torchnp.files.malformed import Malformed, shown
 from torchnp.files.read_arrays import read_npy
 from torchnp.runtime.graph import Node

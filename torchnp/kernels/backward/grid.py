@@ -12,7 +12,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check_type, require
 from torchnp.core.registry import kernel
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.grid import (
     BICUBIC,
     BILINEAR,

@@ -12,9 +12,9 @@ from torchnp.core.checks import broadcast_shapes, check, check_fits, dim_of, ref
 from torchnp.core.errors import output_shape
 from torchnp.core.registry import kernel
 from torchnp.dtypes import cast, is_complex, opmath
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, check_size
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.create import zeros_of
 from torchnp.kernels.embedding import check_indices
 from torchnp.kernels.mask import masked_scatter, masked_select

@@ -14,8 +14,8 @@ from torchnp.core.fast_path import exact
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import add_reduce, row_dots, share_tiles
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, is_channels, per_channel
 from torchnp.kernels.norm import channels_last, check_layer, inner, mixed
 from torchnp.kernels.reduce import sum_dim

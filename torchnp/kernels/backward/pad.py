@@ -12,9 +12,9 @@ from torchnp.core.errors import expected_true, not_implemented, shape_text
 from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec, resize
 from torchnp.dtypes import is_inexact
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._spatial import code_for
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.pad import NOT_PADDED, Pads, check_padded, check_reflected, image_order, reflected, replicated
 
 ndarray = np.ndarray

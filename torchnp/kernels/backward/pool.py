@@ -11,8 +11,8 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_filled, check_shape, check_type, require
 from torchnp.core.errors import shape_text
 from torchnp.core.python_scalars import each
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._spatial import Ints, code_for, empty, is_channels_last
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.pool import (
     STRIP,

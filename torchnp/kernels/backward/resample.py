@@ -11,8 +11,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_shape
 from torchnp.core.errors import not_implemented
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.resample import Sampling, antialiased, check_sizes, cubic, linear, nearest, unsample, without_inf
 from torchnp.layout import stride_rules
 

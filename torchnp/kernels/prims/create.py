@@ -10,9 +10,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, wrap_dim
 from torchnp.core.registry import kernel
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, either
 
 ndarray = np.ndarray

@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse
 from torchnp.core.registry import REGISTERED, kernel
-from torchnp.kernels._table_rows import rows
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.prims._portable import (
     NUMBER,

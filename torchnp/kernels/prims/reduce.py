@@ -10,8 +10,8 @@ from torchnp.core.checks import check
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.dtypes import is_inexact
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.prims._portable import Array, aten, check_index, namespace
 from torchnp.layout.stride_rules import cloned, dense
 

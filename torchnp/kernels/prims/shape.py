@@ -11,8 +11,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, wrap_dims
 from torchnp.core.registry import kernel
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._spatial import Ints
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.prims._portable import NOT_TRUE, Array, aten, check_index, either, namespace, size_text
 from torchnp.layout.overlap import check_target
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.core.cli_args import named_files
+from torchnp.core.named_file_option import named_files
 from torchnp.rpc.server.config import datasets
 from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.config.settings import FILE, FLAG, SETTINGS, TEXT, TEXTS, Setting, read

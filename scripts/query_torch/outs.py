@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 import torchnp
-from asking.calls import SCHEMAS, build, error_of, observe_all, record_cases
 from opinfo_tests.backends.torch_backend import DTYPE_NAMES
 from opinfo_tests.case import Case, leaves
+from query_torch.calls import SCHEMAS, build, error_of, observe_all, record_cases
 from torchnp.derived import casts
 from torchnp.dtypes import as_dtype
 

@@ -12,8 +12,8 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import copy_into
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._conv_checks import Geometry, sizes_back
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import in_place
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.activation import sigmoid
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.backward.conv import convolution_backward
@@ -24,7 +24,7 @@ from torchnp.kernels.conv import _slow_conv2d_backward, convolution
 from torchnp.kernels.copy import convert
 from torchnp.kernels.index import gather
 from torchnp.kernels.join import cat
-from torchnp.kernels.linalg import check_square
+from torchnp.kernels.lu import check_square
 from torchnp.kernels.mask import masked_fill
 from torchnp.kernels.matrixnorm import linalg_matrix_exp
 from torchnp.kernels.numerics.fma import fma

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 import torchnp
-from asking import outs
-from asking.calls import SCHEMAS, build, error_of, observe_all, record_cases
 from opinfo_tests.case import Case, leaves
 from opinfo_tests.generate.samples import recording
 from opinfo_tests.generate.samples.extra.make_calls import Make
+from query_torch import outs
+from query_torch.calls import SCHEMAS, build, error_of, observe_all, record_cases
 from torchnp.derived.targets import KINDS
 from torchnp.dtypes import as_dtype, category
 

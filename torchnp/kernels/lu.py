@@ -20,8 +20,8 @@ from torchnp.core.errors import (
 )
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, rarer
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add
 from torchnp.kernels.numerics import small_matrices
 from torchnp.kernels.slicing import diagonal

@@ -18,9 +18,9 @@ from torchnp.core.checks import broadcast_shapes, check, check_normal, check_rea
 from torchnp.core.python_scalars import single
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import WriteSpec, resize, resize_out
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import check_options, check_size, factory_dtype, memory_order, new_like
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.extrema import min_all
 from torchnp.kernels.numerics.fma import fma

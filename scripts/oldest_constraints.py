@@ -1,4 +1,4 @@
-"""Print pip constraints for the oldest supported dependencies: ``python scripts/oldest.py > oldest.txt``.
+"""Print pip constraints for the oldest supported dependencies: ``python scripts/oldest_constraints.py > oldest.txt``.
 
 They are the dependencies of torchnp and of its command line.
 """

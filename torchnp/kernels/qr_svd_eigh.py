@@ -11,10 +11,10 @@ from torchnp.core.checks import broadcast_shapes, check, dim_of, refuse
 from torchnp.core.errors import out_dtype, shape_text
 from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import NOT_NUMERIC
-from torchnp.kernels._table_rows import rows
 from torchnp.kernels.compare import gt
-from torchnp.kernels.linalg import (
+from torchnp.kernels.lu import (
     LAPACK,
     check_epsilon,
     check_inexact,
