@@ -26,7 +26,11 @@ from torchnp.difference_catalogue import CHAPTERS
 from torchnp.differences import Difference
 from torchnp.lookup import json_export, on_tensors, op_index, spellings
 
-OF_PYTHON = ("__firstlineno__", "__static_attributes__")  # attributes of every class since Python 3.13
+# Attributes of every class or module: the first two since Python 3.13, the others since 3.14 or until then.
+OF_PYTHON = (
+    "__firstlineno__", "__static_attributes__", "__annotate__", "__annotate_func__", "__conditional_annotations__",
+    "__annotations__",
+)  # fmt: skip
 DATA = Path(torchnp.__file__).parent / "data"
 
 

@@ -78,10 +78,14 @@ class Difference:
         return ((int(first), int(second)) < tuple(map(int, version.split(".")))) == (since == "<")
 
 
+# What Python's own messages say in some versions and not in others: before or after the words that all have.
+_OF_PYTHON = re.compile(r"^float (division by zero)$|(?<=too many values to unpack \(expected )(\d+), got \d+(?=\))")
+
+
 def show(value: Any) -> str:
     """Return a result as text, in one format for tensors and arrays: ``float32[2] [1, 2.5]``."""
     if isinstance(value, Exception):
-        words = str(value).partition("\n")[0]
+        words = _OF_PYTHON.sub(lambda m: m[1] or m[2], str(value).partition("\n")[0])
         return f"{_public(type(value))}: {words}"
     if isinstance(value, (tuple, list)):
         return "(" + ", ".join(map(show, value)) + ")"
