@@ -68,6 +68,33 @@ def _versions() -> str:
     return f"torchnp {torchnp.__version__} (NumPy {np.__version__}, Python {platform.python_version()})"
 
 
+def add_demo(sub: argparse.ArgumentParser) -> None:
+    """Add the options of ``torchnp demo``."""
+    sub.add_argument(
+        "--epochs",
+        type=int,
+        help="passes over the training images; the bound on the accuracy is for 8 or more (default: 8; --encrypted: 3)",
+    )
+    sub.add_argument("--batch-size", type=int, help="images per step (default: 64; --encrypted: 32)")
+    sub.add_argument("--seed", type=int, default=0, help="seed of initialisation and shuffling (default: %(default)s)")
+    sub.add_argument(
+        "--optimizer", choices=["sgd", "adam"], help="its update rule (default: adam; --encrypted: each in turn)"
+    )
+    sub.add_argument(
+        "--encrypted",
+        action="store_true",
+        help="instead, train on the secret shares of digits that two owners have half of each, and in the clear",
+    )
+    sub.add_argument(
+        "--private",
+        action="store_true",
+        help="instead, train on digits held by a server under a privacy budget, with and without privacy",
+    )
+    sub.add_argument("--epsilon", type=float, default=3.0, help="the budget of --private (default: %(default)s)")
+    sub.add_argument("--delta", type=float, default=1e-5, help="at which it holds (default: %(default)s)")
+    sub.add_argument("--steps", type=int, default=40, help="steps it is spread over (default: %(default)s)")
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the argument parser with every subcommand."""
     top = argparse.ArgumentParser(
@@ -102,30 +129,7 @@ def parser() -> argparse.ArgumentParser:
     sub = command("owner", owner, "Privacy budgets of a server's datasets: give, take, look at, check, stop.")
     add_owner_commands(sub)
 
-    sub = command("demo", demo, "Train a digit classifier three ways: torch, torchnp in process, torchnp remote.")
-    sub.add_argument(
-        "--epochs",
-        type=int,
-        help="passes over the training images; the bound on the accuracy is for 8 or more (default: 8; --encrypted: 3)",
-    )
-    sub.add_argument("--batch-size", type=int, help="images per step (default: 64; --encrypted: 32)")
-    sub.add_argument("--seed", type=int, default=0, help="seed of initialisation and shuffling (default: %(default)s)")
-    sub.add_argument(
-        "--optimizer", choices=["sgd", "adam"], help="its update rule (default: adam; --encrypted: each in turn)"
-    )
-    sub.add_argument(
-        "--encrypted",
-        action="store_true",
-        help="instead, train on the secret shares of digits that two owners have half of each, and in the clear",
-    )
-    sub.add_argument(
-        "--private",
-        action="store_true",
-        help="instead, train on digits held by a server under a privacy budget, with and without privacy",
-    )
-    sub.add_argument("--epsilon", type=float, default=3.0, help="the budget of --private (default: %(default)s)")
-    sub.add_argument("--delta", type=float, default=1e-5, help="at which it holds (default: %(default)s)")
-    sub.add_argument("--steps", type=int, default=40, help="steps it is spread over (default: %(default)s)")
+    add_demo(command("demo", demo, "Train a digit classifier three ways: torch, torchnp in process, torchnp remote."))
     add_new(command("new", new, "Write a package to start from: an engine, or rows for a library's operators."))
     # The harness, which imports torch, parses this command's options: see `conform`.
     command("conform", lambda args: None, "Judge a backend, ours or yours: is each operator what torch says it is?")

@@ -61,8 +61,7 @@ def make_inplace(
     ordered = in_order(schema, rule, writes)
     prepare, write = _preparation(schema, rule, writes), _writing(schema, rule, writes)
     drawn = draws_in_order(source_schema)
-    whole = writes.after is not None or writes.resizes
-    by_strips = drawn or (takes_strips(source_schema) and not whole)
+    by_strips = drawn or (takes_strips(source_schema) and writes.after is None and not writes.resizes)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         token = enter_quiet()
@@ -83,8 +82,7 @@ def make_inplace(
                 bound = bind(schema, args, kwargs)
                 refuse_otherwise(target, bound, lambda b: call(source, schema, b), rule, writes.dtype_before_target)
                 raise
-            if prepare is not None:
-                args, kwargs = prepare(target, args, kwargs)
+            args, kwargs = (args, kwargs) if prepare is None else prepare(target, args, kwargs)
             if by_strips and not shared and _in_strips(source, rule, target, args, kwargs, drawn):
                 return target
             if writes.onto and not shared:
