@@ -84,8 +84,10 @@ def _variables(out: ndarray, emitted: Callable[[int], ndarray], labels: ndarray)
     """
     stays = labels[:, 2:] == labels[:, :-2]  # an alignment may jump over the blank between labels that differ
     one, two = (np.full(labels.shape, _NEVER, out.dtype) for _ in range(2))
-    out[:1] = _NEVER
-    out[:1, :, :2] = emitted(0)[:, :2]
+    if not len(out):
+        return
+    out[0] = _NEVER
+    out[0, :, :2] = emitted(0)[:, :2]
     for t in range(1, len(out)):
         before = out[t - 1]
         one[:, 1:] = before[:, :-1]
@@ -109,7 +111,8 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_i
     loss = np.empty(batch, log_probs.dtype)
     for some in _groups(labels):
         emitted = partial(_in_step, log_probs, np.arange(batch)[some, None], labels[some])
-        _variables(log_alpha[some].swapaxes(0, 1), emitted, labels[some])
+        longest = max(input_lengths[some], default=0)
+        _variables(log_alpha[some].swapaxes(0, 1)[:longest], emitted, labels[some])
     for b, (n, count) in enumerate(zip(input_lengths, target_lengths, strict=True)):
         alpha, width = log_alpha[b], 2 * count + 1
         alpha[n:], alpha[:, width:] = _NEVER, _NEVER
@@ -140,6 +143,8 @@ def _of_labels(log_probs: ndarray, labels: ndarray, log_alpha: ndarray, lengths:
     """Return the log probability of each class at each step of some samples, over all alignments."""
     steps, _, classes = log_probs.shape
     width, some = labels.shape[1], np.asarray(numbers)
+    steps = min(steps, max((lengths[0][b] for b in numbers), default=0))
+    log_probs = log_probs[:steps]
     n, last = np.asarray(lengths[0], np.int64)[some], 2 * np.asarray(lengths[1], np.int64)[some]
     # Steps and labels of each sample in reverse order. Indexing with these arrays twice restores the order.
     back, places = (n - 1 - np.arange(steps)[:, None])[..., None], (last[:, None] - np.arange(width))[None]

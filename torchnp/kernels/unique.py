@@ -87,10 +87,17 @@ def _of_slices(x: ndarray, dim: int, order: Any) -> tuple[ndarray, ndarray, ndar
 _INSERTED: Threshold = 16  # rows; up to here torch's sort is an insertion sort, so that the effect of nan is defined
 
 
+_BYTEWISE: Threshold = 64  # elements of a row from which on rows are compared, not sorted by one column after the other
+
+
 def _in_order(rows: ndarray) -> ndarray:
     """Return the lexicographic order of rows."""
     if len(rows) > _INSERTED or not (rows != rows).any():
-        return np.lexsort(sort_keys(rows).T[::-1])
+        keys = sort_keys(rows)
+        if keys.shape[1] < _BYTEWISE:
+            return np.lexsort(keys.T[::-1])
+        text = np.ascontiguousarray(keys.astype(keys.dtype.newbyteorder(">"))).view(f"V{keys[0].nbytes}")
+        return np.argsort(text[:, 0], kind="stable")  # compares the bytes of two rows from left to right
 
     def less(a: int, b: int) -> bool:
         for x, y in zip(rows[a], rows[b], strict=True):
