@@ -60,11 +60,15 @@ def _operands(cpu: str, takes: Any, stepwise: Collection[np.dtype], *tensors: nd
     return [dt.cast(x, out) for x in wide] if out in stepwise else wide, out
 
 
+def _scale(reduction: int, x: ndarray) -> float:
+    """Return 1 / N for a mean, infinity if the tensor is empty, which integers cannot hold; else 1."""
+    return 1.0 if reduction != MEAN else 1.0 / x.size if x.size else math.inf
+
+
 def _slope(
-    cpu: str, takes: Any, stepwise: Collection[np.dtype], reduction: int, grad_output: ndarray, self: ndarray,
-    target: ndarray, scale: float = 1.0,
+    cpu: str, takes: Any, stepwise: Collection[np.dtype], grad_output: ndarray, self: ndarray, target: ndarray, scale: float
 ) -> tuple[Any, Any, ndarray, np.dtype]:  # fmt: skip
-    """Return the gradient, the difference, the scale (1 / N for a mean), and the result dtype.
+    """Return the gradient, the difference, the scale as an array, and the result dtype.
 
     The result dtype is the input's; if there is an ``out=``, it is the common dtype.
     """
@@ -74,8 +78,6 @@ def _slope(
         el.check_result_dtype(out, self.dtype)
         out = self.dtype
     (x, t, g), _ = _operands(cpu, takes, stepwise, self, target, grad_output)
-    if reduction == MEAN:  # the scale is infinite for an empty tensor, which integers cannot hold
-        scale = scale / self.size if self.size else math.inf
     return g, x - t, scalar(scale, x.dtype), out
 
 
@@ -111,8 +113,13 @@ _reduced_loss("mse_loss", _squared, "The squared difference.")
 @kernel("mse_loss_backward")
 def mse_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, reduction: int) -> ndarray:
     """``2 * (x - t) * g``, divided by N for the mean."""
-    g, x, norm, out = _slope("mse_backward_cpu_out", _NUMBERS, dt.HALVES, reduction, grad_output, self, target, 2.0)
-    return el.finish(norm * x * g, out)
+    scale = _scale(reduction, self)
+
+    def part(grad: ndarray, source: ndarray, target: ndarray) -> ndarray:
+        g, x, norm, out = _slope("mse_backward_cpu_out", _NUMBERS, dt.HALVES, grad, source, target, 2.0 * scale)
+        return el.finish(norm * x * g, out)
+
+    return _in_strips(part, grad_output, self, target)
 
 
 _difference = lambda x, target: abs(sub(x, target))
@@ -135,14 +142,19 @@ _reduced_loss("smooth_l1_loss", _smooth, "Quadratic where the difference is belo
 @kernel("smooth_l1_loss_backward")
 def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     """``g`` times the difference divided by ``beta``, limited to [-1, 1]."""
-    g, x, norm, out = _slope("smooth_l1_backward_cpu_out", _NUMBERS, (), reduction, grad_output, self, target)
-    one, minus, whole = number(1, x.dtype), number(-1, x.dtype), not dt.is_inexact(x.dtype)
-    apart = dt.cast(x, dt.float64) if whole else x  # C++ widens small integers, and beta is a float
-    apart = np.subtract(self, target, dtype=dt.float64) if whole and x.dtype.itemsize < 4 else apart
-    part = lambda b: np.trunc(x / np.maximum(b, one)).astype(x.dtype) if whole else x / b
-    vector = lambda b: norm * choose(np.abs(x) >= b, choose(x > 0, one, minus), part(b)) * g
-    single = lambda b: choose(apart <= -b, -norm * g, choose(apart >= b, norm * g, norm * apart * g / b))
-    return el.finish(with_double(beta, vector, single, x.dtype, grad_output, self, target), out)
+    scale = _scale(reduction, self)
+
+    def part(grad: ndarray, source: ndarray, target: ndarray) -> ndarray:
+        g, x, norm, out = _slope("smooth_l1_backward_cpu_out", _NUMBERS, (), grad, source, target, scale)
+        one, minus, whole = number(1, x.dtype), number(-1, x.dtype), not dt.is_inexact(x.dtype)
+        apart = dt.cast(x, dt.float64) if whole else x  # C++ widens small integers, and beta is a float
+        apart = np.subtract(source, target, dtype=dt.float64) if whole and x.dtype.itemsize < 4 else apart
+        inside = lambda b: np.trunc(x / np.maximum(b, one)).astype(x.dtype) if whole else x / b
+        vector = lambda b: norm * choose(np.abs(x) >= b, choose(x > 0, one, minus), inside(b)) * g
+        single = lambda b: choose(apart <= -b, -norm * g, choose(apart >= b, norm * g, norm * apart * g / b))
+        return el.finish(with_double(beta, vector, single, x.dtype, grad, source, target), out)
+
+    return _in_strips(part, grad_output, self, target)
 
 
 def _huber(self: ndarray, target: ndarray, delta: float) -> ndarray:
@@ -163,10 +175,10 @@ def huber_loss_backward(grad_output: ndarray, self: ndarray, target: ndarray, re
     """``g`` times the difference, limited to [-delta, delta]."""
     el.check_broadcast(self, target, grad_output)
     el.check_same_dtype(self, target, grad_output)
-    scale = 1.0 if reduction != MEAN else 1.0 / self.size if self.size else math.inf
+    scale = _scale(reduction, self)
 
     def part(grad: ndarray, source: ndarray, target: ndarray) -> ndarray:
-        g, x, norm, _ = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, SUM, grad, source, target, scale)
+        g, x, norm, _ = _slope("huber_backward_cpu_out", el.FLOATS, dt.HALVES, grad, source, target, scale)
         vector = lambda d: norm * choose(np.abs(x) >= d, choose(x > 0, d, -d), x) * g
         single = lambda d: choose(x <= -d, -norm * g * d, choose(x >= d, norm * g * d, norm * x * g))
         return el.finish(with_double(delta, vector, single, x.dtype, grad, source, target), source.dtype)
