@@ -42,7 +42,16 @@ class Arrays(Engine):
     name, kind = "arrays", Binary
     ops = {
         f"aten::{name}": torchnp.table[f"aten::{name}"]
-        for name in ("sign", "abs", "mul.Tensor", "add.Tensor", "le.Tensor", "where.self", "sum.dim_IntList", "expand_copy")
+        for name in (
+            "sign",
+            "abs",
+            "mul.Tensor",
+            "add.Tensor",
+            "le.Tensor",
+            "where.self",
+            "sum.dim_IntList",
+            "expand_copy",
+        )
     }
 
     def upload(self, tensor):
