@@ -164,7 +164,7 @@ class Engine:
         if is_tree(tensor):
             return mapped(lambda x: self.send(x, requires_grad, **options), tensor)
         if isinstance(tensor, BaseHandleTensor):
-            raise HandleError("this is a handle already; publish() it first to send its values to another server")
+            raise HandleError("this is a handle already; publish() it first to send its values elsewhere")
         if not isinstance(tensor, torch.Tensor):
             tensor = _as_tensor(tensor)
         if what := not_sent(tensor):
