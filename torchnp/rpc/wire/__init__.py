@@ -210,7 +210,7 @@ class Define(_Frame, tag=9):
     raw: Raw
 
 
-class Call(_Frame, tag=10):
+class CallProgram(_Frame, tag=10):
     """Run a program: results are numbered from ``first``, ``inputs`` are object ids, ``keys`` seed random operators.
 
     A call takes one sequence number per operator of the program.
@@ -324,7 +324,7 @@ class Bye(_Frame, tag=34):
     """End of the session: nothing follows."""
 
 
-Request = Hello | Ops | Data | Del | Open | Sync | Publish | QuoteRequest | Define | Call | Undefine
+Request = Hello | Ops | Data | Del | Open | Sync | Publish | QuoteRequest | Define | CallProgram | Undefine
 Reply = Welcome | Ack | Err | Result | Status | Quoted
 
 encode = msgspec.msgpack.Encoder().encode
