@@ -281,15 +281,16 @@ for _name, _other in _BITWISE.items():
 
 
 def _bounded(engine: Any, x: Any, bound: Any, larger: bool) -> Any:
-    """The larger or the smaller of ``x`` and a bound, NaN where ``x`` is NaN."""
+    """The larger or the smaller of ``x`` and a plain bound, NaN where either is NaN."""
     if not isinstance(bound, torch.Tensor):
         bound = torch.tensor(bound, dtype=torch.result_type(x._spec.fresh(), bound))
     name = "maximum" if larger else "minimum"
     if f"aten::{name}" in engine.index:
         return overload(f"aten::{name}")(x, bound)
-    if isinstance(bound, torch.Tensor) and not engine.is_handle(bound):
-        bound = engine.known(bound)
-    return aten.where.self(aten.lt.Tensor(x, bound) if larger else aten.gt.Tensor(x, bound), bound, x)
+    over = aten.lt.Tensor(x, bound) if larger else aten.gt.Tensor(x, bound)
+    found = aten.where.self(over, engine.known(bound), x)
+    unordered = bound.isnan()
+    return aten.where.self(unordered, engine.known(bound), found) if unordered.any() else found
 
 
 @rule("clamp", "clamp.Tensor")
