@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,9 @@ class Engine:
     inplace : bool
         Whether the engine has operators that write into their argument's payload. Without both, ``views`` and
         ``inplace``, views are made by copying operators, and follow their base when either is written.
+    decompositions : mapping
+        The engine's own decompositions, by full name: functions of the operator's arguments, which call other operators
+        on the handles that they get. They come before torchnp's and torch's.
     dtypes : collection of str, optional
         The dtypes that the engine has, by torch's names; None for all.
     tolerances : mapping
@@ -66,6 +69,7 @@ class Engine:
     ops: Any = ()
     views: bool = False
     inplace: bool = False
+    decompositions: Mapping[str, Callable[..., Any]] = {}
     dtypes: Any = None
     tolerances: Mapping[str, tuple[float, float]] = {}
     kind: type[BaseHandleTensor] = BaseHandleTensor
@@ -160,7 +164,7 @@ class Engine:
         if is_tree(tensor):
             return mapped(lambda x: self.send(x, requires_grad, **options), tensor)
         if isinstance(tensor, BaseHandleTensor):
-            raise HandleError("this is a handle already; publish() it first to send its values to another server")
+            raise HandleError("this is a handle already; publish() it first to send its values elsewhere")
         if not isinstance(tensor, torch.Tensor):
             tensor = _as_tensor(tensor)
         if what := not_sent(tensor):

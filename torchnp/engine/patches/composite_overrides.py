@@ -35,10 +35,10 @@ _INTO_OUT = (
 )  # fmt: skip
 
 
-def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
+def _one_hot(x: Any, num_classes: int = -1) -> Any:
     if num_classes == -1:
         raise ValueAccessError(
-            f"one_hot counts the classes by the largest value, and this tensor of shape {tuple(x.shape)} is on a server: say "
+            f"one_hot counts the classes by the largest value, and this tensor of shape {tuple(x.shape)} is {x._session.where}: say "
             "how many there are with num_classes=",
             DYNAMIC,
         )
@@ -106,7 +106,7 @@ def _pad_packed_sequence(
 
 
 def _cross_entropy_loss(x: Any, target: torch.Tensor, weight: torch.Tensor | None = None, *args: Any, **kw: Any) -> Any:
-    """Send a plain weight to the server: otherwise torch selects by a mask when labels are smoothed."""
+    """Send a plain weight to the engine: otherwise torch selects by a mask when labels are smoothed."""
     if weight is None or isinstance(weight, BaseHandleTensor):
         return NotImplemented
     return aten.cross_entropy_loss(x, target, x._session.send(weight), *args, **kw)

@@ -1,7 +1,7 @@
-"""GradScaler over handles: whether a step is skipped is itself a handle, and the server selects the new state.
+"""GradScaler over handles: whether a step is skipped is itself a handle, and the engine selects the new state.
 
 torch's scaler reads whether a gradient is infinite, and skips the step. Here every step runs, and a select restores the
-old parameters and state where the step should have been skipped: no value leaves the server, and nobody waits for one.
+old parameters and state where the step should have been skipped: no value is read, and nobody waits for one.
 """
 
 from __future__ import annotations
@@ -78,19 +78,19 @@ def _unfused(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check(optimizer: torch.optim.Optimizer) -> None:
-    """Raise for optimizers whose skipped step the server could not undo."""
+    """Raise for optimizers whose skipped step the engine could not undo."""
     name = type(optimizer).__name__
     known = getattr(torch.optim, name, None) is type(optimizer) and name in _SELECTABLE
     if not known or any(group.get("momentum") and group.get("dampening") for group in optimizer.param_groups):
         raise HandleError(
-            f"a GradScaler over handles has the server choose whether {name} makes a step, which can be with torch's "
+            f"a GradScaler over handles has the engine choose whether {name} makes a step, which can be with torch's "
             f"{', '.join(_SELECTABLE)} without dampening: take one of those, or autocast to bfloat16, which needs no scaler, "
             "or make the scaler with enabled=False"
         )
 
 
 def _selected(optimizer: Any, keep: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Run a step, and undo it on the server unless the bool handle ``keep`` is true."""
+    """Run a step, and undo it there unless the bool handle ``keep`` is true."""
     _check(optimizer)
     for group in optimizer.param_groups:  # state that the step would create must exist before, to be restored
         make_state(optimizer, group)

@@ -269,6 +269,48 @@ for _name, _other in {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}.items():
     _OWN[f"{_name}.Tensor"] = _swapped(_other)
 
 
+def _of_bools(name: str) -> Own:
+    """A bitwise operator of booleans by the logical one."""
+    func = overload(f"aten::{name}")
+    return lambda engine, *args: func(*args) if all(a.dtype == torch.bool for a in args) else NotImplemented
+
+
+_BITWISE = {"bitwise_not": "logical_not"} | {f"bitwise_{n}.Tensor": f"logical_{n}" for n in ("and", "or", "xor")}
+for _name, _other in _BITWISE.items():
+    _OWN[_name] = _of_bools(_other)
+
+
+def _bounded(engine: Any, x: Any, bound: Any, larger: bool) -> Any:
+    """The larger or the smaller of ``x`` and a plain bound, NaN where either is NaN."""
+    if not isinstance(bound, torch.Tensor):
+        bound = torch.tensor(bound, dtype=torch.result_type(x._spec.fresh(), bound))
+    name = "maximum" if larger else "minimum"
+    if f"aten::{name}" in engine.index:
+        return overload(f"aten::{name}")(x, bound)
+    over = aten.lt.Tensor(x, bound) if larger else aten.gt.Tensor(x, bound)
+    found = aten.where.self(over, engine.known(bound), x)
+    unordered = bound.isnan()
+    return aten.where.self(unordered, engine.known(bound), found) if unordered.any() else found
+
+
+@rule("clamp", "clamp.Tensor")
+def _clamp(engine: Any, x: Any, min: Any = None, max: Any = None) -> Any:
+    if any(engine.is_handle(bound) for bound in (min, max)):
+        return NotImplemented  # where a bound is NaN, so is the result
+    x = x if min is None else _bounded(engine, x, min, True)
+    return x if max is None else _bounded(engine, x, max, False)
+
+
+@rule("clamp_min")
+def _clamp_min(engine: Any, x: Any, min: Any) -> Any:
+    return _bounded(engine, x, min, True)
+
+
+@rule("clamp_max")
+def _clamp_max(engine: Any, x: Any, max: Any) -> Any:
+    return _bounded(engine, x, max, False)
+
+
 @rule("rsub.Tensor", "rsub.Scalar")
 def _rsub(engine: Any, x: Any, other: Any, alpha: Any = 1) -> Any:
     return aten.add.Tensor(aten.mul.Tensor(x, -alpha), other)

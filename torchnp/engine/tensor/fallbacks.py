@@ -80,7 +80,10 @@ def derived(engine: Any, plan: OverloadInfo, outcome: InferredResults | None, ar
 
 
 def _decomposed(engine: Any, plan: OverloadInfo, args: Args, kwargs: Kwargs) -> Any:
-    """Run torchnp's decomposition, else torch's."""
+    """Run the engine's decomposition, else torchnp's, else torch's."""
+    mine = engine.decompositions.get(plan.name)
+    if mine is not None:
+        return mine(*args, **kwargs)
     own = decompositions.own(plan)
     if own is not None:
         try:

@@ -1,4 +1,4 @@
-"""Handles: torch tensors with a shape but no data, whose operators are sent to a server."""
+"""Handles: torch tensors with a shape but no data, whose operators run on an engine."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: 
 def _floated(
     plan: OverloadInfo, outcome: InferredResults, args: tuple, kwargs: dict[str, Any] | None
 ) -> tuple[tuple, dict[str, Any] | None]:
-    """Cast integer handles to the client's default dtype (in lists, those that get it): the server only knows its own.
+    """Cast integer handles to the client's default dtype (in lists, those that get it): the engine only knows float32.
 
     A range gets the ``dtype`` option instead.
     """

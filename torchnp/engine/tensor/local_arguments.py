@@ -54,7 +54,7 @@ def check_plain(name: str, a: torch.Tensor) -> None:
             f"{name}: a {type(a).__name__} and a handle cannot meet in one operator", "a tensor of another class"
         )
     if what := not_sent(a):
-        raise HandleError(f"{name}: only dense CPU tensors can be sent to a server, this one is {what}", NOT_SENT)
+        raise HandleError(f"{name}: only dense CPU tensors can meet a handle, this one is {what}", NOT_SENT)
 
 
 def not_sent(a: torch.Tensor) -> str:
@@ -82,7 +82,7 @@ def asks_for_shape(plan: OverloadInfo, kwargs: dict[str, Any]) -> bool:
     if plan.base == "_to_copy" and torch.device(device).type == "meta":
         return True
     raise HandleError(
-        f"{plan.name}: a handle's results stay on its server, which has no device {str(device)!r}",
+        f"{plan.name}: a handle's results stay where it is, and there is no device {str(device)!r}",
         "a server has no devices but its CPU",
     )
 
@@ -95,7 +95,7 @@ def check_length(name: str, n: int) -> None:
 
 
 def refuse_plain(name: str, tensor: torch.Tensor, session: Any) -> NoReturn:
-    """Refuse a write into a plain tensor, which would have to hold values that are on a server."""
+    """Refuse a write into a plain tensor, which would have to hold values that are elsewhere."""
     if (file := file_of_torch()).startswith("amp/"):
         raise HandleError(
             f"{name} would write into a plain tensor what is {session.where}. {way_round(file)}",
@@ -131,5 +131,6 @@ def lowered(name: str, a: Any, loose: bool) -> tuple[Any, Any]:
             NOT_SENT,
         )
     raise HandleError(
-        f"{name}: an argument of type {type(a).__name__} cannot be sent to a server", "an argument that does not travel"
+        f"{name}: an argument of type {type(a).__name__} cannot be an argument of a handle's operator",
+        "an argument that does not travel",
     )

@@ -63,7 +63,7 @@ class OverloadInfo:
     gives_tensors : bool
         Whether all results are tensors, or lists of tensors.
     random : bool
-        Whether the server needs a key as seed.
+        Whether the engine needs a key as seed.
     loose : frozenset
         Places of numbers whose value cannot change a shape: the shape cache keys on their type alone.
     """

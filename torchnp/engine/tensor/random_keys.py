@@ -1,4 +1,4 @@
-"""Keys for random operators: torch's generators on the client seed each random operator on the server."""
+"""Keys for random operators: torch's generators on the client seed each random operator of handles."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ def draw_key(generator: torch.Generator | None) -> int:
     """Draw the next key from a generator, by default torch's.
 
     A key depends on the generator's state alone, so restoring the state (checkpoints, ``fork_rng``) repeats the random
-    numbers. The first key after ``manual_seed(n)`` is n's low 32 bits, all that torch's engine uses, so the server
-    draws what torch would.
+    numbers. The first key after ``manual_seed(n)`` is n's low 32 bits, all that torch's engine uses, so an engine
+    with torch's streams draws what torch would.
     """
     if generator is None:
         generator = torch.default_generator
     if generator.device.type != "cpu":
-        raise HandleError(f"only a generator on the CPU can give keys to a server, this one is on {generator.device}")
+        raise HandleError(
+            f"only a generator on the CPU can give seeds to handles' operators, this one is on {generator.device}"
+        )
     with _DRAWING:
         unused = generator.get_state().numpy().data[_UNUSED_AT] == _UNUSED
         key: int = torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator).item()  # type: ignore

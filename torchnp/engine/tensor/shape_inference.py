@@ -108,7 +108,7 @@ class InferredResults:
 
     ``groups`` has an entry per result of the schema: a length for a list, -1 for a tensor. ``expected`` holds strides
     and holes for the wire, empty if all results are in C order. ``one`` is the spec of the only result, if that is a
-    new tensor or a view. ``floats`` says whether integers become a default dtype that is not the server's.
+    new tensor or a view. ``floats`` says whether integers become a default dtype that is not the engine's.
     """
 
     __slots__ = ("count", "expected", "floats", "groups", "one", "specs")
@@ -356,7 +356,7 @@ def _depends(plan: OverloadInfo, error: Exception) -> Exception:
     """The meta device's error, or a ValueAccessError if that error comes from missing values."""
     if any(word in str(error) for word in ("meta tensor", "Meta tensor", " meta ", "not allocated yet")):
         return ValueAccessError(
-            f"{plan.name} looks at values to know the shapes of its results, and they are on the server: publish() what it "
+            f"{plan.name} looks at values to know the shapes of its results, and they are not here: publish() what it "
             "looks at, or use an operator whose shapes are known",
             DYNAMIC,
         )

@@ -36,7 +36,7 @@ def storage(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
         x.data = source
         return x
     raise HandleError(
-        f"{plan.base}: the storage of a handle is its server's and cannot be replaced or resized",
+        f"{plan.base}: the storage of a handle is elsewhere and cannot be replaced or resized",
         "a handle's storage is not replaced or resized",
     )
 

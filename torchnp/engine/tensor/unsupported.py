@@ -1,4 +1,4 @@
-"""What a handle refuses because it has no local values: each error names the server, the shape and a workaround."""
+"""What a handle refuses because it has no local values: each error says where they are, the shape and a workaround."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class NoValues:
         return handle.detach().requires_grad_(handle.requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """``copy.deepcopy``: a handle on a copy made on the server; for leaves only, as with any tensor."""
+        """``copy.deepcopy``: a handle on a copy made by the engine; for leaves only, as with any tensor."""
         if id(self) in memo:
             return memo[id(self)]
         handle: Any = self
@@ -183,7 +183,7 @@ def way_round(file: str) -> str:
         return "gradcheck compares values: call it with plain tensors and the plain module"
     if file.startswith(("_subclasses/", "export/")):
         return (
-            "Fake tensors have no server: torch.export takes the plain module, and make_fx records over handles with "
+            "Fake tensors have no values anywhere: torch.export takes the plain module, and make_fx records over handles with "
             'tracing_mode="real"'
         )
     if file.startswith("amp/"):

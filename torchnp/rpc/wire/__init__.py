@@ -218,7 +218,7 @@ class Define(_Frame, tag=9):
     raw: Raw
 
 
-class Call(_Frame, tag=10):
+class CallProgram(_Frame, tag=10):
     """Run a program.
 
     Results have ids from ``first``, ``inputs`` are object ids, and ``keys`` are seeds for random operators.
@@ -340,7 +340,7 @@ class Bye(_Frame, tag=34):
     """End of the session: no frame follows."""
 
 
-Request = Hello | Ops | Data | Del | Open | Sync | Publish | QuoteRequest | Define | Call | Undefine
+Request = Hello | Ops | Data | Del | Open | Sync | Publish | QuoteRequest | Define | CallProgram | Undefine
 Reply = Welcome | Ack | Err | Result | Status | Quoted
 
 encode = msgspec.msgpack.Encoder().encode

@@ -207,9 +207,9 @@ class Hostile(Player):
             return wire.Undefine(seq, r.choice((r.choice(known), "nosuch", "")))
         return self._definition(seq)
 
-    def _call(self, seq: int, name: str) -> wire.Call:
+    def _call(self, seq: int, name: str) -> wire.CallProgram:
         r = self.random
-        call = wire.Call(seq, name, self.next, self.inputs[name].copy(), [5] * self.programs.get(name).keys)
+        call = wire.CallProgram(seq, name, self.next, self.inputs[name].copy(), [5] * self.programs.get(name).keys)
         what = r.choice(("nothing",) * 8 + ("input", "inputs", "first", "keys", "name"))
         if what == "input" and call.inputs:
             call.inputs[r.randrange(len(call.inputs))] = r.choice((0, r.randrange(self.next + 2), 2**63 - 1))
@@ -287,7 +287,7 @@ class Hostile(Player):
                 self.programs.take(request)
             elif type(request) is wire.Undefine:
                 self.programs.forget(request.program)
-            elif type(request) is wire.Call:
+            elif type(request) is wire.CallProgram:
                 return [op for ops, _ in self.programs.get(request.program).bound(request) for op in ops]
             return request.ops if type(request) is wire.Ops else []
         except ProtocolError:
@@ -492,7 +492,7 @@ class Wired(Hostile):
             request = wire.decode_request(raw)
             gain = (
                 len(self._made)
-                if type(request) in (wire.Ops, wire.Call)
+                if type(request) in (wire.Ops, wire.CallProgram)
                 else int(type(request) in (wire.Data, wire.Open))
             )
         self._gain = gain

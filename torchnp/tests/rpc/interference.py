@@ -255,7 +255,7 @@ class Player:
                 program = hash_of(made.raw)
                 self._play(wire.Define(self.seq, program, len(made.raw), 0, made.raw), f"the program of {what}")
                 replies = self._play(
-                    wire.Call(self.seq, program, op.first, made.inputs, made.keys), f"the call of {what}"
+                    wire.CallProgram(self.seq, program, op.first, made.inputs, made.keys), f"the call of {what}"
                 )
             else:
                 replies = self._play(wire.Ops(self.seq, [op]), what)

@@ -76,7 +76,7 @@ def test_what_is_bound_is_what_was_recorded(seed):
     where = dict(zip(found.inputs, given)) | dict(zip(made, itertools.count(first)))
     new = dict(zip(found.keys, keys))
     got, alive = [], {*given}
-    for part, dropped in program.bound(wire.Call(0, "", first, given, keys)):
+    for part, dropped in program.bound(wire.CallProgram(0, "", first, given, keys)):
         for op in part:
             assert {h.id for h in handles_of(op)} <= alive
             alive |= {*range(op.first, op.first + op.count)}
@@ -106,7 +106,7 @@ def list_of(op):
 def test_results_live_no_longer_than_a_batch_beyond_their_use():
     ops = [wire.Op(1, i, 1, [H(i - 1)], {}) for i in range(1, 1001)]
     program, alive, most = StoredProgram(written(ops, [], [1000]).raw), 0, 0
-    for part, dropped in program.bound(wire.Call(0, "", 2000, [7], [])):
+    for part, dropped in program.bound(wire.CallProgram(0, "", 2000, [7], [])):
         alive += len(part)
         most, alive = max(most, alive), alive - len(dropped)
     assert most <= BETWEEN + 2 and alive == 1
@@ -166,11 +166,11 @@ def test_a_program_is_called(client):
     client.data(2, np.ones(3))
     assert define(client, raw) == []
     for first in (5, 6):
-        (ack,) = client.send(wire.Call(client.next(), hash_of(raw), first, [first - 4 if first == 5 else 5, 2]))
+        (ack,) = client.send(wire.CallProgram(client.next(), hash_of(raw), first, [first - 4 if first == 5 else 5, 2]))
         assert type(ack) is wire.Ack and ack.seq == client.seq
     assert client.publish(6).tolist() == [2.0, 3.0, 4.0]
     assert client.send(wire.Undefine(client.seq, hash_of(raw))) == []
-    (err,) = client.send(wire.Call(client.next(), hash_of(raw), 7, [1, 2]))
+    (err,) = client.send(wire.CallProgram(client.next(), hash_of(raw), 7, [1, 2]))
     assert err.fatal and "there is no program" in err.text
 
 
@@ -245,7 +245,7 @@ def test_calls_that_do_not_fit(client, call, words):
     client.data(2, np.ones(3))
     define(client, raw)
     fields = {"seq": client.seq, "program": hash_of(raw), "first": 5, "inputs": [1, 2], "keys": []} | call
-    (err,) = client.send(wire.Call(**fields))
+    (err,) = client.send(wire.CallProgram(**fields))
     assert err.fatal and words in err.text
 
 
@@ -256,7 +256,7 @@ def test_a_kernel_may_change_a_list_that_it_is_given(client):
     client.data(1, np.arange(3.0))
     define(client, raw)
     for first, id_ in ((5, 1), (6, 5)):
-        client.send(wire.Call(client.next(), hash_of(raw), first, [id_]))
+        client.send(wire.CallProgram(client.next(), hash_of(raw), first, [id_]))
     assert client.publish(5).tolist() == [2, 1, 0]
     assert client.publish(6).tolist() == [0, 1, 2]
 
@@ -270,7 +270,7 @@ def test_many_failures_of_one_call_are_told_in_part(client, monkeypatch):
     client.data(1, np.arange(3.0))
     client.data(2, np.arange(4.0))
     define(client, raw)
-    *errors, ack = client.send(wire.Call(client.seq, hash_of(raw), 5, [1, 2]))
+    *errors, ack = client.send(wire.CallProgram(client.seq, hash_of(raw), 5, [1, 2]))
     assert len(errors) == 100 + BETWEEN - 100 % BETWEEN or len(errors) == 100
     assert ack.seq == client.seq + 300
     assert {type(e) for e in errors} == {wire.Err} and len(client.connection.store) == 2
@@ -285,7 +285,7 @@ def test_a_program_runs_what_its_client_may(service):
     for name, words in (("aten::mul.Tensor", "does not run"), ("aten::add.Tensor", "")):
         raw = named(client, name)
         define(client, raw)
-        replies = client.send(wire.Call(client.next(), hash_of(raw), 5 if words else 6, [1, 2]))
+        replies = client.send(wire.CallProgram(client.next(), hash_of(raw), 5 if words else 6, [1, 2]))
         assert (type(replies[0]) is wire.Err) == bool(words)
     many = [
         wire.Op(client.connection.service.agreement.index["aten::add.Tensor"], 50 + i, 1, [H(1), H(2)], {})
@@ -293,7 +293,7 @@ def test_a_program_runs_what_its_client_may(service):
     ]
     raw = written(many, [1, 2], [50 + i for i in range(9)]).raw
     define(client, raw)
-    replies = client.send(wire.Call(client.seq, hash_of(raw), 10, [1, 2]))
+    replies = client.send(wire.CallProgram(client.seq, hash_of(raw), 10, [1, 2]))
     assert [r.kind for r in replies[:-1]] == ["quota"] * len(replies[:-1]) and len(replies) > 5
 
 

@@ -105,7 +105,7 @@ def test_a_call_is_one_short_frame(monkeypatch):
             sent.clear()
             values.append(forward(x).publish())
         assert all(torch.equal(v, values[0]) for v in values)
-        (call,) = [f for frames in sent for f in frames if type(wire.decode_request(f)) is wire.Call]
+        (call,) = [f for frames in sent for f in frames if type(wire.decode_request(f)) is wire.CallProgram]
         assert len(call) < 400 and len(forward._kinds) == 1
         assert forward.__name__ == "forward" and forward.calls == 3
         name, programs = wire.decode_request(call).program, session.channel.transport._connection.programs

@@ -101,7 +101,7 @@ class Defined:
             self._names.add(program.name)
             for offset, part in wire.chunks(memoryview(program.raw)):
                 frames.append(wire.encode(wire.Define(seq, program.name, len(program.raw), offset, part)))
-        frames.append(wire.encode(wire.Call(seq, program.name, call.first, call.inputs, call.keys)))
+        frames.append(wire.encode(wire.CallProgram(seq, program.name, call.first, call.inputs, call.keys)))
         return frames
 
     def forgotten(self, name: str, seq: int) -> list[bytes]:

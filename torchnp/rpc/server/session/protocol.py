@@ -105,7 +105,7 @@ class Connection:
             wire.Publish: self._publish,
             wire.QuoteRequest: self._quote,
             wire.Define: self._define,
-            wire.Call: self._call,
+            wire.CallProgram: self._call,
             wire.Undefine: self._undefine,
         }
 
@@ -316,7 +316,7 @@ class Connection:
         self.programs.forget(request.program)
         return []
 
-    def _call(self, request: wire.Call) -> list[bytes]:
+    def _call(self, request: wire.CallProgram) -> list[bytes]:
         program = self.programs.get(request.program)
         self.count("operators", program.count)
         replies: list[bytes] = []
