@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchnp.np.array_memory import ArrayFlags, Mirror
 from torchnp.np.dtypes import as_tensor, numpy_dtype, torch_dtype
 from torchnp.np.indexing import assign, expanded, index_of
-from torchnp.np.shapes import is_fortran
 
 
 class TensorArray:
@@ -315,27 +315,6 @@ class TensorArray:
 builtins_type = type
 
 
-class Mirror:
-    """Where a copy in reversed order comes from: torch has no negative strides, so writes are repeated there.
-
-    Parameters
-    ----------
-    copy : Tensor
-        The copy; views of it share the mirror.
-    source : TensorArray
-        What was indexed.
-    index : index
-        With a negative step.
-    """
-
-    def __init__(self, copy: Tensor, source: TensorArray, index: Any) -> None:
-        self._copy, self._source, self._index = copy, source, index
-
-    def update(self) -> None:
-        """Write the copy to its source."""
-        self._source[self._index] = TensorArray(self._copy)
-
-
 def written(array: Any) -> None:
     """Repeat a write to a reversed copy in what it was copied from."""
     if isinstance(array, TensorArray) and array.mirror is not None:
@@ -392,42 +371,6 @@ class FlatElements:
         if chosen.numel() and values.numel():
             many = values.repeat(-(-chosen.numel() // values.numel()))[: chosen.numel()]
             _run("put", array, TensorArray(chosen), TensorArray(many))
-
-
-class ArrayFlags:
-    """`numpy.ndarray.flags` of a `TensorArray`."""
-
-    def __init__(self, array: TensorArray) -> None:
-        self._array = array
-
-    @property
-    def writeable(self) -> bool:
-        """Whether the array may be written."""
-        return not self._array.readonly
-
-    @writeable.setter
-    def writeable(self, value: bool) -> None:
-        self._array.readonly = not value
-
-    @property
-    def c_contiguous(self) -> bool:
-        """Whether rows are contiguous."""
-        return self._array.tensor.is_contiguous()
-
-    contiguous = c_contiguous
-
-    @property
-    def f_contiguous(self) -> bool:
-        """Whether columns are contiguous."""
-        tensor = self._array.tensor
-        return is_fortran(tensor) or (tensor.dim() < 2 and tensor.is_contiguous())
-
-    fnc = property(lambda self: self.f_contiguous and not self.c_contiguous)
-    forc = property(lambda self: self.f_contiguous or self.c_contiguous)
-    aligned = owndata = property(lambda self: True)
-
-    def __getitem__(self, name: str) -> bool:
-        return bool(getattr(self, name.lower()))
 
 
 # ---------------------------------------------------------------- between arrays and tensors

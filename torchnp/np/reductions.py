@@ -81,11 +81,7 @@ def _few(count: Any, words: str) -> None:
 def _divided(total: Tensor, count: Any) -> Tensor:
     """A sum by a count, in the sum's dtype; of half types in float32."""
     divisor = count.to(torch.float64) if isinstance(count, Tensor) else float(count)
-    if total.is_complex() or kind(total.dtype) == "f":
-        return cast(
-            el.divide(total, cast(divisor, torch.float64) if isinstance(divisor, Tensor) else divisor), total.dtype
-        )
-    return el.divide(total, divisor)
+    return cast(el.divide(total, divisor), total.dtype)
 
 
 @row("mean", f"{AXES} no-integers")
@@ -94,7 +90,7 @@ def mean(
 ) -> Tensor:
     """`numpy.mean` on tensors: integers in float64, float16 by way of float32."""
     x, keep, mask = as_tensor(a), bool(_given(keepdims, False)), _given(where, True)
-    axes = _strict_axes(axis, x.dim())
+    axes = _strict_axes(axis, x.dim()) if mask is True else reduced_axes(axis, x.dim())
     count = _count(x, axes, mask, keep)
     _few(count, "Mean of empty slice.")
     inner = None if dtype is None else torch_dtype(dtype)
@@ -125,7 +121,7 @@ def _variance(
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
     keep, mask = bool(_given(keepdims, False)), _given(where, True)
-    axes = _strict_axes(axis, x.dim())
+    axes = _strict_axes(axis, x.dim()) if mask is True else reduced_axes(axis, x.dim())
     count = _count(x, axes, mask, keep)
     fewer = el.subtract(count, ddof) if isinstance(count, Tensor) else count - ddof
     _few(fewer, "Degrees of freedom <= 0 for slice")
