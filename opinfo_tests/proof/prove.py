@@ -23,7 +23,6 @@ from ..generate.samples.opinfo_reach import plan
 from ..generate.strategies import plan as plan_draws
 from ..generate.task import DRAWN, Task
 from ..run import oracle_cache
-from .amend import AMENDMENTS
 from .explanations import Explanation, explain
 from .mapping import SPELLINGS
 from .natural_call import FOREIGN, NaturalCall, NoNaturalCallError, build, source_of

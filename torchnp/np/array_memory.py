@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from torchnp.np.shapes import is_fortran
-
-if TYPE_CHECKING:
-    from torchnp.np.arrays import TensorArray
 
 
 class Mirror:
@@ -25,7 +22,7 @@ class Mirror:
         With a negative step.
     """
 
-    def __init__(self, copy: Tensor, source: TensorArray, index: Any) -> None:
+    def __init__(self, copy: Tensor, source: Any, index: Any) -> None:
         self._copy, self._source, self._index = copy, source, index
 
     def update(self) -> None:
@@ -36,7 +33,7 @@ class Mirror:
 class ArrayFlags:
     """`numpy.ndarray.flags` of a `TensorArray`."""
 
-    def __init__(self, array: TensorArray) -> None:
+    def __init__(self, array: Any) -> None:
         self._array = array
 
     @property

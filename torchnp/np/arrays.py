@@ -141,8 +141,6 @@ class TensorArray:
         return found.astype(dtype) if dtype is not None and found.dtype != dtype else found.copy() if copy else found
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from torchnp.np.rebound import NAMESPACE
-
         return getattr(getattr(NAMESPACE, ufunc.__name__), method)(*inputs, **kwargs)
 
     def __len__(self) -> int:
@@ -443,12 +441,11 @@ def _refuse_readonly(out: Any) -> None:
             raise ValueError("output array is read-only")
 
 
+NAMESPACE: Any = None  # NumPy's functions on arrays: `torchnp.np.rebound` sets it
 OBSERVER: Any = None  # a `torchnp.np.script.ScriptReport` while it runs a script
 
 
 def _run(name: str, *args: Any, **kwargs: Any) -> Any:
-    from torchnp.np.rebound import NAMESPACE
-
     function = getattr(NAMESPACE, name)
     return function(*args, **kwargs) if OBSERVER is None else OBSERVER.call(name, function, args, kwargs)
 
