@@ -41,7 +41,8 @@ def _reduction(names: str, ufunc: TensorUfunc, undoes: str, typed: bool = True) 
         return sized(a, axis, None, out, keepdims, initial, where)
 
     def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, *, where: Any = NO_VALUE) -> Tensor:
-        return sized(a, axis, None, out, keepdims, NO_VALUE, where)
+        # NumPy's own code asks for any(None), of no objects.
+        return sized(False if a is None else a, axis, None, out, keepdims, NO_VALUE, where)
 
     function = sized if typed else truth if ufunc.__name__.startswith("logical") else plain
     function.__name__ = function.__qualname__ = names.split()[0]
