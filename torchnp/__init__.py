@@ -84,5 +84,5 @@ def _library(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    modules = ("compiler", "device", "differences", "dtypes", "interop", "rpc")  # listed once imported
+    modules = ("compiler", "device", "differences", "dtypes", "interop", "np", "rpc")  # listed once imported
     return sorted({*__all__, *(name for name in globals() if name.startswith("__") or name in modules)})

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torchnp.np.array_memory import ArrayFlags, Mirror
 from torchnp.np.dtypes import as_tensor, numpy_dtype, torch_dtype
-from torchnp.np.indexing import assign, expanded, index_of
+from torchnp.np.indexing import assign, index_of
 
 
 class TensorArray:
@@ -29,9 +29,11 @@ class TensorArray:
         Whether writes are NumPy's ValueError.
     mirror : Mirror, optional
         What the array is a reversed copy of: writes go there too.
+    scalar : bool
+        Whether NumPy has a scalar here, which ``x += 1`` does not change but replaces.
     """
 
-    __slots__ = ("mirror", "readonly", "tensor")
+    __slots__ = ("mirror", "readonly", "scalar", "tensor")
     __array_priority__ = 100.0
     __hash__ = None  # type: ignore[assignment]
 
@@ -39,6 +41,7 @@ class TensorArray:
         self.tensor = tensor
         self.readonly = readonly
         self.mirror = mirror
+        self.scalar = False
 
     # ------------------------------------------------------------ attributes
 
@@ -165,7 +168,7 @@ class TensorArray:
         given = unwrapped(index)
         found = index_of(self.tensor, given)
         if found.dim() == 0 and not _names_rest(given):
-            return TensorArray(found.clone())  # NumPy's scalar: a value, no view
+            return as_scalar(TensorArray(found.clone()))  # a value, no view
         if _goes_back(given) and not _picks(given):
             return TensorArray(found, self.readonly, Mirror(found, self, index))
         return TensorArray(found, self.readonly and not _picks(given), None if _picks(given) else self.mirror)
@@ -180,8 +183,6 @@ class TensorArray:
         if self.readonly:
             raise ValueError("assignment destination is read-only")
         given = unwrapped(value)
-        if isinstance(given, Tensor) and given.dim() and not expanded_shape(self.tensor, unwrapped(index)):
-            raise ValueError("setting an array element with a sequence.")
         assign(self.tensor, unwrapped(index), given.clone() if isinstance(given, Tensor) else given)
         written(self)
 
@@ -335,11 +336,6 @@ def _names_rest(index: Any) -> bool:
     return any(p is Ellipsis or p is None or isinstance(p, (Tensor, list)) for p in parts) or not parts
 
 
-def expanded_shape(x: Tensor, index: Any) -> bool:
-    """Whether an index leaves any axis, or names several elements."""
-    return not all(type(p) is int for p in expanded(x, index))
-
-
 class FlatElements:
     """The elements of an array in row-major order, for reading and writing."""
 
@@ -428,11 +424,26 @@ def on_arrays(function: Callable) -> Callable:
         out = kwargs.get("out")
         for target in out if isinstance(out, tuple) else (out,):
             written(target)
-        return wrapped(found, known)
+        results = wrapped(found, known)
+        return as_scalar(results) if call.__name__ not in _OF_ARRAYS and id(found) not in known else results
 
     call.__name__ = call.__qualname__ = getattr(function, "__name__", "call")
     call.__doc__ = function.__doc__
     return call
+
+
+# Functions whose 0-d results are arrays in NumPy too.
+_OF_ARRAYS = (
+    "array", "asarray", "asanyarray", "zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like",
+    "reshape", "squeeze", "transpose", "broadcast_to", "real", "imag", "as_strided", "copy",
+)  # fmt: skip
+
+
+def as_scalar(array: Any) -> Any:
+    """Mark a new 0-d array as what is a scalar in NumPy."""
+    if isinstance(array, TensorArray) and not array.ndim and array.mirror is None:
+        array.scalar = True
+    return array
 
 
 def _refuse_readonly(out: Any) -> None:
@@ -519,6 +530,8 @@ def _binary(name: str, reflected: bool) -> Callable:
 
 def _inplace(name: str) -> Callable:
     def call(self: TensorArray, other: Any) -> TensorArray:
+        if self.scalar:
+            return _run(name, self, other)
         if self.readonly:
             raise ValueError("output array is read-only")
         return _run(name, self, other, out=self)

@@ -102,7 +102,7 @@ def _masked(ufunc: Any, x: Tensor, where: Any, initial: Any) -> Tensor:
 def _reduce(ufunc: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, started: bool) -> Tensor:
     """Reduce a tensor of the loop's dtype; ``started`` allows no elements to a ufunc without an identity."""
     if not axes:
-        return x if ufunc.identity is None or x.dtype != torch.bool else x.clone()
+        return x.clone()
     count = 1
     for a in axes:
         count *= x.shape[a]
