@@ -85,5 +85,13 @@ def _library(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    modules = ("compiler", "device", "differences", "dtypes", "interop", "rpc")  # listed only after they are imported
+    modules = (
+        "compiler",
+        "device",
+        "differences",
+        "dtypes",
+        "interop",
+        "np",
+        "rpc",
+    )  # listed only after they are imported
     return sorted({*__all__, *(name for name in globals() if name.startswith("__") or name in modules)})

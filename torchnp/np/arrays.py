@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchnp.np.array_memory import ArrayFlags, Mirror
 from torchnp.np.dtypes import as_tensor, numpy_dtype, torch_dtype
-from torchnp.np.indexing import assign, expanded, index_of
-from torchnp.np.shapes import is_fortran
+from torchnp.np.indexing import assign, index_of
 
 
 class TensorArray:
@@ -29,9 +29,11 @@ class TensorArray:
         Whether writes are NumPy's ValueError.
     mirror : Mirror, optional
         What the array is a reversed copy of: writes go there too.
+    scalar : bool
+        Whether NumPy has a scalar here, which ``x += 1`` does not change but replaces.
     """
 
-    __slots__ = ("mirror", "readonly", "tensor")
+    __slots__ = ("mirror", "readonly", "scalar", "tensor")
     __array_priority__ = 100.0
     __hash__ = None  # type: ignore[assignment]
 
@@ -39,6 +41,7 @@ class TensorArray:
         self.tensor = tensor
         self.readonly = readonly
         self.mirror = mirror
+        self.scalar = False
 
     # ------------------------------------------------------------ attributes
 
@@ -141,8 +144,6 @@ class TensorArray:
         return found.astype(dtype) if dtype is not None and found.dtype != dtype else found.copy() if copy else found
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from torchnp.np.rebound import NAMESPACE
-
         return getattr(getattr(NAMESPACE, ufunc.__name__), method)(*inputs, **kwargs)
 
     def __len__(self) -> int:
@@ -167,7 +168,7 @@ class TensorArray:
         given = unwrapped(index)
         found = index_of(self.tensor, given)
         if found.dim() == 0 and not _names_rest(given):
-            return TensorArray(found.clone())  # NumPy's scalar: a value, no view
+            return as_scalar(TensorArray(found.clone()))  # a value, no view
         if _goes_back(given) and not _picks(given):
             return TensorArray(found, self.readonly, Mirror(found, self, index))
         return TensorArray(found, self.readonly and not _picks(given), None if _picks(given) else self.mirror)
@@ -182,8 +183,6 @@ class TensorArray:
         if self.readonly:
             raise ValueError("assignment destination is read-only")
         given = unwrapped(value)
-        if isinstance(given, Tensor) and given.dim() and not expanded_shape(self.tensor, unwrapped(index)):
-            raise ValueError("setting an array element with a sequence.")
         assign(self.tensor, unwrapped(index), given.clone() if isinstance(given, Tensor) else given)
         written(self)
 
@@ -315,27 +314,6 @@ class TensorArray:
 builtins_type = type
 
 
-class Mirror:
-    """Where a copy in reversed order comes from: torch has no negative strides, so writes are repeated there.
-
-    Parameters
-    ----------
-    copy : Tensor
-        The copy; views of it share the mirror.
-    source : TensorArray
-        What was indexed.
-    index : index
-        With a negative step.
-    """
-
-    def __init__(self, copy: Tensor, source: TensorArray, index: Any) -> None:
-        self._copy, self._source, self._index = copy, source, index
-
-    def update(self) -> None:
-        """Write the copy to its source."""
-        self._source[self._index] = TensorArray(self._copy)
-
-
 def written(array: Any) -> None:
     """Repeat a write to a reversed copy in what it was copied from."""
     if isinstance(array, TensorArray) and array.mirror is not None:
@@ -356,11 +334,6 @@ def _picks(index: Any) -> bool:
 def _names_rest(index: Any) -> bool:
     parts = index if isinstance(index, tuple) else (index,)
     return any(p is Ellipsis or p is None or isinstance(p, (Tensor, list)) for p in parts) or not parts
-
-
-def expanded_shape(x: Tensor, index: Any) -> bool:
-    """Whether an index leaves any axis, or names several elements."""
-    return not all(type(p) is int for p in expanded(x, index))
 
 
 class FlatElements:
@@ -392,42 +365,6 @@ class FlatElements:
         if chosen.numel() and values.numel():
             many = values.repeat(-(-chosen.numel() // values.numel()))[: chosen.numel()]
             _run("put", array, TensorArray(chosen), TensorArray(many))
-
-
-class ArrayFlags:
-    """`numpy.ndarray.flags` of a `TensorArray`."""
-
-    def __init__(self, array: TensorArray) -> None:
-        self._array = array
-
-    @property
-    def writeable(self) -> bool:
-        """Whether the array may be written."""
-        return not self._array.readonly
-
-    @writeable.setter
-    def writeable(self, value: bool) -> None:
-        self._array.readonly = not value
-
-    @property
-    def c_contiguous(self) -> bool:
-        """Whether rows are contiguous."""
-        return self._array.tensor.is_contiguous()
-
-    contiguous = c_contiguous
-
-    @property
-    def f_contiguous(self) -> bool:
-        """Whether columns are contiguous."""
-        tensor = self._array.tensor
-        return is_fortran(tensor) or (tensor.dim() < 2 and tensor.is_contiguous())
-
-    fnc = property(lambda self: self.f_contiguous and not self.c_contiguous)
-    forc = property(lambda self: self.f_contiguous or self.c_contiguous)
-    aligned = owndata = property(lambda self: True)
-
-    def __getitem__(self, name: str) -> bool:
-        return bool(getattr(self, name.lower()))
 
 
 # ---------------------------------------------------------------- between arrays and tensors
@@ -487,11 +424,26 @@ def on_arrays(function: Callable) -> Callable:
         out = kwargs.get("out")
         for target in out if isinstance(out, tuple) else (out,):
             written(target)
-        return wrapped(found, known)
+        results = wrapped(found, known)
+        return as_scalar(results) if call.__name__ not in _OF_ARRAYS and id(found) not in known else results
 
     call.__name__ = call.__qualname__ = getattr(function, "__name__", "call")
     call.__doc__ = function.__doc__
     return call
+
+
+# Functions whose 0-d results are arrays in NumPy too.
+_OF_ARRAYS = (
+    "array", "asarray", "asanyarray", "zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like",
+    "reshape", "squeeze", "transpose", "broadcast_to", "real", "imag", "as_strided", "copy",
+)  # fmt: skip
+
+
+def as_scalar(array: Any) -> Any:
+    """Mark a new 0-d array as what is a scalar in NumPy."""
+    if isinstance(array, TensorArray) and not array.ndim and array.mirror is None:
+        array.scalar = True
+    return array
 
 
 def _refuse_readonly(out: Any) -> None:
@@ -500,12 +452,11 @@ def _refuse_readonly(out: Any) -> None:
             raise ValueError("output array is read-only")
 
 
+NAMESPACE: Any = None  # NumPy's functions on arrays: `torchnp.np.rebound` sets it
 OBSERVER: Any = None  # a `torchnp.np.script.ScriptReport` while it runs a script
 
 
 def _run(name: str, *args: Any, **kwargs: Any) -> Any:
-    from torchnp.np.rebound import NAMESPACE
-
     function = getattr(NAMESPACE, name)
     return function(*args, **kwargs) if OBSERVER is None else OBSERVER.call(name, function, args, kwargs)
 
@@ -579,6 +530,8 @@ def _binary(name: str, reflected: bool) -> Callable:
 
 def _inplace(name: str) -> Callable:
     def call(self: TensorArray, other: Any) -> TensorArray:
+        if self.scalar:
+            return _run(name, self, other)
         if self.readonly:
             raise ValueError("output array is read-only")
         return _run(name, self, other, out=self)

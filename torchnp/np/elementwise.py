@@ -13,6 +13,7 @@ from torch import Tensor
 from torchnp.np.dtypes import HALVES, values_are_here
 from torchnp.np.table import TABLE, add_row, in_numpy
 from torchnp.np.ufunc import TensorUfunc
+from torchnp.np.uint64 import divmod_of_uint64, gcd_of_uint64, lcm_of_uint64, power_of_uint64, shift_of_uint64
 
 PROMOTION = (
     "three-tier-promotion int-float-promotion number-promotion number-wraps unsigned-promotion prims-no-promotion"
@@ -228,19 +229,6 @@ def _fmod(x: Tensor, y: Tensor) -> Tensor:
     return torch.where((y == 0) | _minus_one(y), torch.zeros_like(x), found)
 
 
-def _divmod_of_uint64(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Divide by way of half the dividend, and correct the quotient by one where it is too small; by 0 both are 0."""
-    x, y = torch.broadcast_tensors(x, y)
-    divisor = torch.where(y <= 0, torch.ones_like(y), y)
-    quotient = torch.floor_divide(_shift_of_uint64(x, torch.ones_like(x)), divisor) * 2
-    quotient = quotient + (((x - quotient * divisor) ^ _SIGN) >= (divisor ^ _SIGN)).to(torch.int64)
-    large = (x ^ _SIGN) >= (y ^ _SIGN)
-    quotient = torch.where(y < 0, large.to(torch.int64), quotient)
-    rest = torch.where(y < 0, torch.where(large, x - y, x), x - quotient * divisor)
-    zero = torch.zeros_like(x)
-    return torch.where(y == 0, zero, quotient), torch.where(y == 0, zero, rest)
-
-
 def _divide(x: Tensor, y: Tensor) -> Tensor:
     return torch.true_divide(x, y)
 
@@ -279,16 +267,6 @@ def _in_double(function: Callable) -> Callable:
     return lambda *x: function(*(v.double() for v in x)).to(x[0].dtype) if x[0].dtype == torch.float32 else function(*x)
 
 
-def _power_of_uint64(base: Tensor, exponent: Tensor) -> Tensor:
-    """Powers by squaring, since the exponents are not those of int64."""
-    result = torch.ones_like(base)
-    for bit in range(64):
-        odd = torch.bitwise_and(torch.bitwise_right_shift(exponent, bit), 1) == 1
-        result = torch.where(odd, result * base, result)
-        base = base * base
-    return result
-
-
 def _parts_of_complex(function: Callable) -> Callable:
     """A sum by parts: torch multiplies an operand by alpha=1, which makes nan of an infinite part."""
 
@@ -319,18 +297,18 @@ floor_divide = ufunc(
     "floor_divide",
     _floor_divide,
     f"{PROMOTION} integer-division-by-zero",
-    unsigned=lambda x, y: _divmod_of_uint64(x, y)[0],
+    unsigned=lambda x, y: divmod_of_uint64(x, y)[0],
 )
 remainder = ufunc(
     "remainder mod", _remainder, f"{PROMOTION} no-bool-remainder remainder-zero-sign integer-division-by-zero",
-    unsigned=lambda x, y: _divmod_of_uint64(x, y)[1],
+    unsigned=lambda x, y: divmod_of_uint64(x, y)[1],
 )  # fmt: skip
-ufunc("fmod", _fmod, f"{PROMOTION} integer-division-by-zero", unsigned=lambda x, y: _divmod_of_uint64(x, y)[1])
-ufunc("divmod", lambda x, y: (_floor_divide(x, y), _remainder(x, y)), PROMOTION, unsigned=_divmod_of_uint64)
+ufunc("fmod", _fmod, f"{PROMOTION} integer-division-by-zero", unsigned=lambda x, y: divmod_of_uint64(x, y)[1])
+ufunc("divmod", lambda x, y: (_floor_divide(x, y), _remainder(x, y)), PROMOTION, unsigned=divmod_of_uint64)
 power = ufunc(
     "power pow", _power,
     f"{OF_COMPLEX} bool-power-is-int64 power-of-bools integer-negative-powers half-power-is-sqrt scalar-left-operand",
-    unsigned=_power_of_uint64,
+    unsigned=power_of_uint64,
 )  # fmt: skip
 ufunc(
     "float_power", lambda x, y: _complex_power(x, y) if x.is_complex() else torch.pow(x, y), f"{OF_COMPLEX} {TO_FLOAT}"
@@ -479,14 +457,6 @@ def _shifted(function: Callable, left: bool) -> Callable:
     return shift
 
 
-def _shift_of_uint64(x: Tensor, y: Tensor) -> Tensor:
-    """A shift to the right that fills in zeros: by one bit without the sign, then by the rest."""
-    half = torch.bitwise_and(torch.bitwise_right_shift(x, 1), 2**63 - 1)
-    known = (y > 0) & (y < 64)
-    found = torch.bitwise_right_shift(half, torch.where(known, y - 1, torch.zeros_like(y)))
-    return torch.where(known, found, torch.where(y == 0, x, torch.zeros_like(x)))
-
-
 def _gcd(x: Tensor, y: Tensor) -> Tensor:
     """The divisor of absolute values. 2**63 has no absolute value in int64: its divisors are powers of two."""
     smallest = torch.iinfo(torch.int64).min
@@ -504,31 +474,16 @@ def _lcm(x: Tensor, y: Tensor) -> Tensor:
     return _floor_divide(torch.abs(x), torch.abs(divisor)) * torch.abs(y)
 
 
-def _gcd_of_uint64(a: Tensor, b: Tensor) -> Tensor:
-    """Euclid's steps, at most 93."""
-    a, b = torch.broadcast_tensors(a, b)
-    for _ in range(93):
-        if values_are_here(b) and not bool((b != 0).any()):
-            break
-        rest = _divmod_of_uint64(a, b)[1]
-        a, b = torch.where(b == 0, a, b), torch.where(b == 0, b, rest)
-    return a
-
-
-def _lcm_of_uint64(x: Tensor, y: Tensor) -> Tensor:
-    return _divmod_of_uint64(x, _gcd_of_uint64(x, y))[0] * y
-
-
 ufunc("bitwise_and", torch.bitwise_and, PROMOTION)
 ufunc("bitwise_or", torch.bitwise_or, PROMOTION)
 ufunc("bitwise_xor", torch.bitwise_xor, PROMOTION)
 invert = ufunc("invert bitwise_not bitwise_invert", torch.bitwise_not)
 ufunc("left_shift bitwise_left_shift", _shifted(torch.bitwise_left_shift, True), PROMOTION)
 ufunc(
-    "right_shift bitwise_right_shift", _shifted(torch.bitwise_right_shift, False), PROMOTION, unsigned=_shift_of_uint64
+    "right_shift bitwise_right_shift", _shifted(torch.bitwise_right_shift, False), PROMOTION, unsigned=shift_of_uint64
 )
-ufunc("gcd", _gcd, f"{PROMOTION} gcd-of-smallest", unsigned=_gcd_of_uint64)
-ufunc("lcm", _lcm, PROMOTION, unsigned=_lcm_of_uint64)
+ufunc("gcd", _gcd, f"{PROMOTION} gcd-of-smallest", unsigned=gcd_of_uint64)
+ufunc("lcm", _lcm, PROMOTION, unsigned=lcm_of_uint64)
 
 
 def _bit_count(x: Tensor) -> Tensor:

@@ -173,6 +173,9 @@ def assign(x: Tensor, index: Any, value: Any) -> None:
         value = number(int(value) if whole else value, x.dtype, x)
     given = cast(as_tensor(value, like=x), x.dtype)
     parts = _check_bounds(x, expanded(x, index))
+    whole = any(p is Ellipsis for p in (index if isinstance(index, tuple) else (index,)))
+    if given.dim() and not whole and all(type(p) is int for p in parts):
+        raise ValueError("setting an array element with a sequence.")
     negative = any(isinstance(p, slice) and (p.step or 1) < 0 for p in parts)
     arrays = any(isinstance(p, Tensor) for p in parts)
     if not negative and not arrays:

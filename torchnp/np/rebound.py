@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.np import arrays
 from torchnp.np.arrays import TensorArray, on_arrays, unwrapped, wrapped
 from torchnp.np.dtypes import TORCH_OF, created_beside
 from torchnp.np.table import TABLE, add_row, in_numpy
@@ -102,6 +103,7 @@ class NumpyModule:
 
 
 NAMESPACE = NumpyModule(np)
+arrays.NAMESPACE = NAMESPACE
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,9 +22,6 @@ from torchnp.np.dtypes import (
 )
 from torchnp.np.indexing import assign, index_of
 
-if TYPE_CHECKING:
-    from torchnp.np.ufunc import TensorUfunc
-
 _WIDENING = ("add", "multiply")  # their reductions of narrow integers are in 64 bits
 _LOGICAL = ("logical_and", "logical_or", "logical_xor")
 # With no element to start from these give their identity.
@@ -34,7 +31,7 @@ _REORDERABLE = (
 )  # fmt: skip
 
 
-def _dtypes(ufunc: TensorUfunc, x: Tensor, dtype: Any, out: Tensor | None) -> tuple[torch.dtype, torch.dtype]:
+def _dtypes(ufunc: Any, x: Tensor, dtype: Any, out: Tensor | None) -> tuple[torch.dtype, torch.dtype]:
     """The dtype in which a reduction computes, and that of its result."""
     if ufunc.nin != 2:
         raise ValueError("reduce only supported for binary functions")
@@ -52,7 +49,7 @@ def _dtypes(ufunc: TensorUfunc, x: Tensor, dtype: Any, out: Tensor | None) -> tu
 
 
 def reduce_ufunc(
-    ufunc: TensorUfunc, array: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any
+    ufunc: Any, array: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any
 ) -> Tensor:
     """`numpy.ufunc.reduce` of a ufunc of two operands."""
     x = as_tensor(array)
@@ -89,7 +86,7 @@ def _into(target: Tensor, value: Tensor) -> Tensor:
     return target.copy_(cast(value, target.dtype))
 
 
-def _masked(ufunc: TensorUfunc, x: Tensor, where: Any, initial: Any) -> Tensor:
+def _masked(ufunc: Any, x: Tensor, where: Any, initial: Any) -> Tensor:
     mask = as_tensor(where, like=x)
     if mask.dtype != torch.bool:
         raise TypeError("Cannot cast array data to dtype('bool') according to the rule 'safe'")
@@ -102,10 +99,10 @@ def _masked(ufunc: TensorUfunc, x: Tensor, where: Any, initial: Any) -> Tensor:
     return torch.where(mask, x, fill)
 
 
-def _reduce(ufunc: TensorUfunc, x: Tensor, axes: tuple[int, ...], keepdims: bool, started: bool) -> Tensor:
+def _reduce(ufunc: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, started: bool) -> Tensor:
     """Reduce a tensor of the loop's dtype; ``started`` allows no elements to a ufunc without an identity."""
     if not axes:
-        return x if ufunc.identity is None or x.dtype != torch.bool else x.clone()
+        return x.clone()
     count = 1
     for a in axes:
         count *= x.shape[a]
@@ -130,7 +127,7 @@ def _result_count(x: Tensor, axes: tuple[int, ...]) -> int:
     return count
 
 
-def _one_by_one(ufunc: TensorUfunc, x: Tensor) -> Tensor:
+def _one_by_one(ufunc: Any, x: Tensor) -> Tensor:
     """Apply a ufunc along the last dimension, element by element."""
     total, dtypes = x[..., 0], (x.dtype, x.dtype, x.dtype)
     for i in range(1, x.shape[-1]):
@@ -138,7 +135,7 @@ def _one_by_one(ufunc: TensorUfunc, x: Tensor) -> Tensor:
     return total
 
 
-def accumulate_ufunc(ufunc: TensorUfunc, array: Any, axis: Any, dtype: Any, out: Any) -> Tensor:
+def accumulate_ufunc(ufunc: Any, array: Any, axis: Any, dtype: Any, out: Any) -> Tensor:
     """`numpy.ufunc.accumulate` along one axis."""
     x = as_tensor(array)
     if x.dim() == 0:
@@ -159,7 +156,7 @@ def accumulate_ufunc(ufunc: TensorUfunc, array: Any, axis: Any, dtype: Any, out:
     return found if target is None else _into(target, found)
 
 
-def reduceat_ufunc(ufunc: TensorUfunc, array: Any, indices: Any, axis: Any, dtype: Any, out: Any) -> Tensor:
+def reduceat_ufunc(ufunc: Any, array: Any, indices: Any, axis: Any, dtype: Any, out: Any) -> Tensor:
     """`numpy.ufunc.reduceat`: from each index to the next; one element where the next is not larger."""
     x = as_tensor(array)
     place = normal_axis(axis, x.dim())
@@ -179,7 +176,7 @@ def reduceat_ufunc(ufunc: TensorUfunc, array: Any, indices: Any, axis: Any, dtyp
     return found if out is None else _into(out, found)
 
 
-def update_at(ufunc: TensorUfunc, array: Tensor, indices: Any, b: Any) -> None:
+def update_at(ufunc: Any, array: Tensor, indices: Any, b: Any) -> None:
     """`numpy.ufunc.at`: in place, one step for each index; sums are added in one call."""
     if not isinstance(array, Tensor):
         raise TypeError("first operand must be array")

@@ -41,7 +41,8 @@ def _reduction(names: str, ufunc: TensorUfunc, undoes: str, typed: bool = True) 
         return sized(a, axis, None, out, keepdims, initial, where)
 
     def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, *, where: Any = NO_VALUE) -> Tensor:
-        return sized(a, axis, None, out, keepdims, NO_VALUE, where)
+        # NumPy's own code asks for any(None), of no objects.
+        return sized(False if a is None else a, axis, None, out, keepdims, NO_VALUE, where)
 
     function = sized if typed else truth if ufunc.__name__.startswith("logical") else plain
     function.__name__ = function.__qualname__ = names.split()[0]
@@ -81,11 +82,7 @@ def _few(count: Any, words: str) -> None:
 def _divided(total: Tensor, count: Any) -> Tensor:
     """A sum by a count, in the sum's dtype; of half types in float32."""
     divisor = count.to(torch.float64) if isinstance(count, Tensor) else float(count)
-    if total.is_complex() or kind(total.dtype) == "f":
-        return cast(
-            el.divide(total, cast(divisor, torch.float64) if isinstance(divisor, Tensor) else divisor), total.dtype
-        )
-    return el.divide(total, divisor)
+    return cast(el.divide(total, divisor), total.dtype)
 
 
 @row("mean", f"{AXES} no-integers")
@@ -94,7 +91,7 @@ def mean(
 ) -> Tensor:
     """`numpy.mean` on tensors: integers in float64, float16 by way of float32."""
     x, keep, mask = as_tensor(a), bool(_given(keepdims, False)), _given(where, True)
-    axes = _strict_axes(axis, x.dim())
+    axes = _strict_axes(axis, x.dim()) if mask is True else reduced_axes(axis, x.dim())
     count = _count(x, axes, mask, keep)
     _few(count, "Mean of empty slice.")
     inner = None if dtype is None else torch_dtype(dtype)
@@ -125,7 +122,7 @@ def _variance(
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
     keep, mask = bool(_given(keepdims, False)), _given(where, True)
-    axes = _strict_axes(axis, x.dim())
+    axes = _strict_axes(axis, x.dim()) if mask is True else reduced_axes(axis, x.dim())
     count = _count(x, axes, mask, keep)
     fewer = el.subtract(count, ddof) if isinstance(count, Tensor) else count - ddof
     _few(fewer, "Degrees of freedom <= 0 for slice")

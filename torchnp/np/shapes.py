@@ -283,6 +283,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
         x = x.reshape(1) if x.dim() == 0 else x
         place = normal_axis(axis, x.dim())
     counts = as_tensor(repeats, like=x)
+    if counts.dtype == torch.uint64 and counts.dim() == 0:
+        counts = counts.view(torch.int64)  # a single number is taken as one of Python's
     if counts.dim() > 1:
         raise ValueError("object too deep for desired array")
     counts = counts.reshape(-1)

@@ -68,12 +68,12 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 
 @row("argsort", "stable-descending descending-by-negation no-complex-order")
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
-    """`numpy.argsort` on tensors, always stable; a 0-d tensor has place 0."""
+    """`numpy.argsort` on tensors, always stable; of a 0-d tensor ``[0]``."""
     x = as_tensor(a)
     _checked_kind(kind, stable)
     if x.dim() == 0:
         normal_axis(0 if axis is None else axis, 1)
-        return torch.zeros((1,) if axis is None else (), dtype=torch.int64, device=x.device)
+        return torch.zeros(1, dtype=torch.int64, device=x.device)
     x, place = _along(x, axis, order)
     return sorted_with_places(x, place)[1]
 

@@ -1,6 +1,8 @@
 """The table of `torchnp.np`: no name of NumPy's is forgotten, and each difference that a row lists is undone."""
 
 import re
+import subprocess
+import sys
 import types
 import warnings
 
@@ -112,6 +114,18 @@ def test_rows_list_differences_that_exist_and_are_undone():
 
 
 # ---------------------------------------------------------------- where it runs
+
+
+def test_without_torch_the_error_says_what_to_install():
+    program = (
+        "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n, *a: None if n == 'torch' else f(n, *a)\n"
+        "import torchnp\nimport torchnp.np"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (
+        "ModuleNotFoundError: torchnp.np works on torch's tensors: it needs the package torch: pip install"
+        in ran.stderr
+    )
 
 
 def test_gradients_pass():
