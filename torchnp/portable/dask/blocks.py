@@ -22,8 +22,8 @@ def _whole_rows(x: Array) -> Array:
     return x.rechunk(dict.fromkeys(range(1, x.ndim), -1))
 
 
-def _kernel_on_block(block: np.ndarray, *, name: str, args: tuple, kwargs: dict, result: int | None) -> np.ndarray:
-    found = torchnp.table[name](np.array(block), *args, **kwargs)
+def _kernel_on_block(block: np.ndarray, *, operator: str, args: tuple, kwargs: dict, result: int | None) -> np.ndarray:
+    found = torchnp.table[operator](np.array(block), *args, **kwargs)
     return found if result is None else found[result]
 
 
@@ -43,7 +43,7 @@ def by_block(name: str, results: int = 1) -> Row:
             rest = [(n,) for n in sample.shape[1:]]
             made.append(
                 da.map_blocks(
-                    _kernel_on_block, x, name=name, args=args, kwargs=kwargs, result=i if results > 1 else None,
+                    _kernel_on_block, x, operator=name, args=args, kwargs=kwargs, result=i if results > 1 else None,
                     dtype=sample.dtype, chunks=(x.chunks[0], *rest), drop_axis=list(range(1, x.ndim)),
                     new_axis=list(range(1, sample.ndim)), meta=np.empty((0,) * sample.ndim, sample.dtype),
                 )
