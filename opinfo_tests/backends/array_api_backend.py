@@ -46,8 +46,7 @@ class ArrayAPI(Backend):
 
     def __init__(self, xp: str | ModuleType) -> None:
         import torchnp
-        from torchnp.portable.commands import prepare
-        from torchnp.portable.libraries import library_for
+        from torchnp.portable.libraries import library_for, prepare
         from torchnp.portable.rows import HOSTED
 
         self.spec = xp if isinstance(xp, str) else xp.__name__
@@ -65,7 +64,7 @@ class ArrayAPI(Backend):
 
     def repro(self, op: str) -> tuple[str, str]:
         """Return the imports and the code that call ``op`` in a repro script."""
-        imports = "from torchnp.portable.commands import prepare\nfrom torchnp.portable.libraries import library_for"
+        imports = "from torchnp.portable.libraries import library_for, prepare"
         made = f"prepare({self.spec!r})\nlibrary = library_for({self.spec!r})"
         return imports, f"{made}\n\n\n{_REPRO.format(op=op)}"
 

@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from torchnp.core.optional_deps import explained
 from torchnp.portable.host_reasons import HOST_REASONS
+from torchnp.portable.libraries import prepare
 from torchnp.portable.load import load
 from torchnp.portable.program import PortableProgram
 from torchnp.runtime.commands import aligned
@@ -22,16 +22,6 @@ _MEANING = {
     "drawn": "random numbers, drawn on the host before the call",
     "refused": "no row",
 }
-
-
-def prepare(xp: str) -> None:
-    """Set a library as programs need it: a command has nobody else to do so."""
-    if xp.split(".")[0] == "jax":
-        try:
-            import jax
-        except ModuleNotFoundError as error:
-            raise explained(error, "--xp jax", "jax", "jax", "array_api_extra") from None
-        jax.config.update("jax_enable_x64", True)
 
 
 def list_tiers(args: argparse.Namespace) -> int:

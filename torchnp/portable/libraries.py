@@ -89,3 +89,13 @@ def library_for(xp: Any) -> Library:
     if not hasattr(module, "permute_dims") or not hasattr(module, "asarray"):
         raise TypeError(f"{name or xp!r} does not follow the array API standard")
     return TorchLibrary(module) if name == "torch" else Library(module)
+
+
+def prepare(xp: str) -> None:
+    """Set a library as programs need it: a command has nobody else to do so."""
+    if xp.split(".")[0] == "jax":
+        try:
+            import jax
+        except ModuleNotFoundError as error:
+            raise explained(error, "--xp jax", "jax", "jax", "array_api_extra") from None
+        jax.config.update("jax_enable_x64", True)

@@ -45,7 +45,7 @@ def _loaded(args: argparse.Namespace) -> Program:
     """The program, on NumPy or on the library of ``--xp``."""
     if args.xp is None:
         return load(args.program, args.model)
-    from torchnp.portable.commands import prepare
+    from torchnp.portable.libraries import prepare
 
     prepare(args.xp)
     return torchnp.load(args.program, args.model, xp=args.xp)

@@ -23,7 +23,7 @@ def wrap(dim: int, ndim: int) -> int:
     return dim + size if dim < 0 else dim
 
 
-def _inferred(x: Array, size: Ints) -> tuple[int, ...]:
+def inferred(x: Array, size: Ints) -> tuple[int, ...]:
     """Sizes with the one that is -1 computed."""
     sizes = list(size)
     for i, n in enumerate(sizes):
@@ -36,7 +36,7 @@ def _inferred(x: Array, size: Ints) -> tuple[int, ...]:
 
 @portable("aten::view", "aten::reshape", "aten::_unsafe_view", "aten::view_copy", "aten::_reshape_copy")
 def view(lib: Library, self: Array, size: Ints) -> Array:
-    size = _inferred(self, size)
+    size = inferred(self, size)
     return self if tuple(self.shape) == size else lib.xp.reshape(self, size)
 
 

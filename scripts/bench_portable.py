@@ -1,0 +1,99 @@
+"""Time of exported models under ``jax.jit`` over torch eager's, on one thread: ``python scripts/bench_portable.py [NAME:BATCH ...]``.
+
+Rounds alternate between torch, `torchnp.load` and JAX, each with an untimed call first, and minima are compared: below 1 is
+ahead of torch. The models are those of the tests (``torchnp/tests/portable/models.py``), as plain exports.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[_name] = "1"
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax  # noqa: E402
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+import torchnp  # noqa: E402
+from torchnp.interop import to_numpy  # noqa: E402
+from torchnp.tests.portable.exported import example  # noqa: E402
+
+DEFAULT = ("resnet:256", "vit:256", "gpt:256", "diffusion:256", "mlp:64", "unet:64", "mobile:64", "lstm:64")
+ROUNDS, SECONDS = 30, 6.0  # at most, for each model
+
+
+def repeated(x: np.ndarray, batch: int) -> np.ndarray:
+    """An example's argument with a larger first dimension."""
+    return np.concatenate([x] * -(-batch // len(x)))[:batch]
+
+
+def static(name: str, inputs: list[np.ndarray]) -> bytes:
+    """A program for arguments of one size, for models whose batch is not dynamic."""
+    from torchnp.tests.portable.exported import export
+    from torchnp.tests.portable.models import EXAMPLES
+
+    torch.manual_seed(0)
+    return export(EXAMPLES[name].make().eval(), tuple(map(torch.from_numpy, inputs))).archive
+
+
+def minima(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """The shortest time of each call, in seconds."""
+    best = dict.fromkeys(calls, float("inf"))
+    end = time.perf_counter() + SECONDS
+    for i in range(ROUNDS):
+        for name, call in calls.items():
+            call()
+            start = time.perf_counter()
+            call()
+            best[name] = min(best[name], time.perf_counter() - start)
+        if i >= 4 and time.perf_counter() > end:
+            break
+    return best
+
+
+def measure(name: str, batch: int) -> None:
+    """Print one model's line."""
+    exported = example(name)
+    inputs = [repeated(x, batch) for x in exported.inputs]
+    archive = static(name, inputs) if name in ("lstm", "gru") else exported.archive
+    module = torch.export.load(io.BytesIO(archive)).module()
+    tensors = [torch.from_numpy(x) for x in inputs]
+    numpy = torchnp.load(io.BytesIO(archive))
+    on_jax: Any = torchnp.load(io.BytesIO(archive), xp="jax")
+    given = [on_jax.lib.from_numpy(x) for x in inputs]
+    compiled = jax.jit(on_jax.pure)
+    with torch.inference_mode():
+        best = minima({
+            "torch": lambda: module(*tensors),
+            "numpy": lambda: numpy(*inputs),
+            "jax": lambda: jax.block_until_ready(compiled(on_jax.state, *given)),
+        })  # fmt: skip
+        found = compiled(on_jax.state, *given)[0]
+        wanted = to_numpy(module(*tensors))
+    far = float(np.max(np.abs(np.asarray(found) - wanted)))
+    ratios = f"{best['numpy'] / best['torch']:10.2f} {best['jax'] / best['torch']:8.2f}"
+    print(f"{name:12} {batch:5} {1e3 * best['torch']:9.2f} {ratios} {far:9.1e}", flush=True)
+
+
+def main(given: list[str]) -> None:
+    """Print a table of the models."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    jax.config.update("jax_enable_x64", True)
+    print("model        batch  torch ms torchnp.load  jax jit  far")
+    for text in given or DEFAULT:
+        name, _, batch = text.partition(":")
+        measure(name, int(batch or 64))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

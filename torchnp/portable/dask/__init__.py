@@ -1,0 +1,1 @@
+"""Rows for Dask: NumPy kernels of the table, block by block of the batch."""

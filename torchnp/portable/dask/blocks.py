@@ -1,0 +1,124 @@
+"""Operators that treat the rows of a batch alone, as NumPy kernels on each block of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+import torchnp
+from torchnp.portable.dask.library import is_lazy
+from torchnp.portable.library import Library
+from torchnp.portable.rows import Array, Row, portable
+from torchnp.portable.standard import matmul as standard
+from torchnp.portable.standard import shape
+from torchnp.portable.standard.join import cat as standard_cat
+
+
+def _whole_rows(x: Array) -> Array:
+    """A Dask array in chunks along its first dimension only."""
+    return x.rechunk(dict.fromkeys(range(1, x.ndim), -1))
+
+
+def _kernel_on_block(block: np.ndarray, *, operator: str, args: tuple, kwargs: dict, result: int | None) -> np.ndarray:
+    found = torchnp.table[operator](np.array(block), *args, **kwargs)
+    return found if result is None else found[result]
+
+
+def by_block(name: str, results: int = 1) -> Row:
+    """A row that runs a kernel on each block of its first argument's batch; the other arguments are whole."""
+
+    def row(lib: Library, self: Array, *args: Any, **kwargs: Any) -> Any:
+        if not is_lazy(self):
+            arrays = [x for a in args for x in (a if isinstance(a, list) else [a])]
+            return NotImplemented if any(map(is_lazy, arrays)) else torchnp.table[name](self, *args, **kwargs)
+        if any(map(is_lazy, (*args, *kwargs.values()))) or self.ndim == 0:
+            return NotImplemented
+        x = _whole_rows(self)
+        one = torchnp.table[name](np.zeros((1, *x.shape[1:]), x.dtype), *args, **kwargs)
+        made = []
+        for i, sample in enumerate(one if results > 1 else [one]):
+            rest = [(n,) for n in sample.shape[1:]]
+            made.append(
+                da.map_blocks(
+                    _kernel_on_block, x, operator=name, args=args, kwargs=kwargs, result=i if results > 1 else None,
+                    dtype=sample.dtype, chunks=(x.chunks[0], *rest), drop_axis=list(range(1, x.ndim)),
+                    new_axis=list(range(1, sample.ndim)), meta=np.empty((0,) * sample.ndim, sample.dtype),
+                )
+            )  # fmt: skip
+        return made[0] if results == 1 else tuple(made)
+
+    return row
+
+
+for _name in (
+    "aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::convolution", "aten::max_pool1d", "aten::max_pool2d",
+    "aten::max_pool3d", "aten::avg_pool2d", "aten::avg_pool3d", "aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d",
+    "aten::adaptive_avg_pool3d", "aten::_adaptive_avg_pool3d", "aten::erf", "aten::gelu", "aten::silu",
+    "aten::reflection_pad1d", "aten::reflection_pad2d", "aten::reflection_pad3d", "aten::upsample_bilinear2d.vec",
+    "aten::upsample_nearest2d.vec",
+):  # fmt: skip
+    portable(_name, on="dask")(by_block(_name))
+for _name in ("aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"):
+    portable(_name, on="dask")(by_block(_name, 2))
+
+
+@portable("aten::constant_pad_nd", on="dask")
+def constant_pad_nd(lib: Library, self: Array, pad: Sequence[int], value: Any = 0) -> Array:
+    if len(pad) // 2 == self.ndim and any(pad[-2:]):
+        return NotImplemented
+    return by_block("aten::constant_pad_nd")(lib, self, pad, value)
+
+
+@portable("aten::embedding", on="dask")
+def embedding(lib: Library, weight: Array, indices: Array, *args: Any, **kwargs: Any) -> Array:
+    if not is_lazy(indices) or is_lazy(weight):
+        return NotImplemented if is_lazy(weight) else torchnp.table["aten::embedding"](weight, indices)
+    x = _whole_rows(indices)
+    take = lambda block: torchnp.table["aten::embedding"](weight, np.array(block))
+    return da.map_blocks(take, x, dtype=weight.dtype, chunks=(*x.chunks, (weight.shape[1],)), new_axis=[x.ndim])
+
+
+@portable("aten::view", "aten::reshape", "aten::_unsafe_view", on="dask")
+def view(lib: Library, self: Array, size: Sequence[int]) -> Array:
+    """A reshape that keeps the first dimensions keeps their chunks."""
+    size = shape.inferred(self, size)
+    if not is_lazy(self) or tuple(self.shape) == size:
+        return self if is_lazy(self) else self.reshape(size)
+    keep = 0
+    while keep < min(self.ndim, len(size)) and self.shape[keep] == size[keep]:
+        keep += 1
+    if not keep:
+        return da.reshape(_whole_rows(self), size)
+    x, tail = self.rechunk(dict.fromkeys(range(keep, self.ndim), -1)), size[keep:]
+    return da.map_blocks(
+        lambda block: block.reshape(block.shape[:keep] + tail),
+        x,
+        dtype=x.dtype,
+        drop_axis=list(range(keep, x.ndim)),
+        new_axis=list(range(keep, len(size))),
+        chunks=x.chunks[:keep] + tuple((n,) for n in tail),
+    )
+
+
+@portable("aten::cat", on="dask")
+def cat(lib: Library, tensors: list[Array], dim: int = 0) -> Array:
+    """NumPy arrays among Dask's are cut into the same chunks."""
+    first = next((x for x in tensors if is_lazy(x)), None)
+    if first is None or len({x.ndim for x in tensors}) > 1:
+        return standard_cat(lib, tensors, dim)
+    d = shape.wrap(dim, first.ndim)
+    chunks = lambda x: tuple(x.shape[i] if i == d else first.chunks[i] for i in range(x.ndim))
+    return standard_cat(lib, [x if is_lazy(x) else da.from_array(x, chunks=chunks(x)) for x in tensors], dim)
+
+
+@portable("aten::mm", "aten::bmm", "aten::matmul", on="dask")
+def matmul(lib: Library, self: Array, other: Array) -> Array:
+    """Products over whole rows: a chunk's product is a sum over no others."""
+    a, b = (
+        x.rechunk({x.ndim - 1: -1, x.ndim - 2: -1} if x.ndim > 2 else {x.ndim - 1: -1}) if is_lazy(x) else x
+        for x in (self, other)
+    )
+    return standard.matmul(lib, a, b)
