@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -45,13 +44,12 @@ def serve_dealer(
             try:
                 _session(server, tls, parties, timeout)
             except links.PartyError as error:
-                log.warning("the session ended: %s", error)
+                log.info("the session ended: %s", error)
             done += 1
 
 
 def _session(server: Any, tls: Any, parties: list[links.Party], timeout: float) -> None:
-    deadline = time.monotonic() + (_IDLE_SECONDS if timeout is None else timeout)
-    found = links.accept(server, tls, dict(enumerate(parties)), deadline)
+    found = links.accept(server, tls, dict(enumerate(parties)), timeout, _IDLE_SECONDS)
     try:
         keys = [new_key() for _ in parties]
         for rank, link in found.items():

@@ -83,7 +83,7 @@ class Link:
                 self.unsent = self.unsent[self.socket.send(self.unsent[:_PIECE]) :]
             except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
                 return
-            except (OSError, ssl.SSLError) as error:
+            except OSError as error:  # ssl.SSLError among them
                 self.lost(error)
 
     def pull(self, enough: Callable[[], bool]) -> None:
@@ -96,7 +96,7 @@ class Link:
             except ssl.SSLError as error:
                 if "ALERT" in str(error).upper():
                     raise PartyError(f"{self.who} refuses this party's certificate: {error}") from None
-                self.lost(error)
+                self.lost("the connection ended")
             except OSError as error:
                 self.lost(error)
             if not piece:
@@ -142,10 +142,12 @@ def exchange(links: list[Link], digest: bytes, label: str, message: bytes, timeo
         if (theirs, length) != (digest, len(message)):
             if len(text) < n:
                 return False
-            raise PartyError(
-                f"{link.who} runs another program: {label!r} with {len(message)} bytes here, {text.decode(errors='replace')!r} "
-                f"with {length} bytes there, or other steps and constants before; nothing further is computed"
-            )
+            there = text.decode(errors="replace")
+            if (there, length) == (label, len(message)):
+                what = f"an operator, a shape or a public constant before {label!r} is not the same"
+            else:
+                what = f"{label!r} with {len(message)} bytes here, {there!r} with {length} bytes there"
+            raise PartyError(f"{link.who} runs another program: {what}. Nothing further is computed")
         return len(link.received) >= len(whole)
 
     transfer(links, complete, timeout)
@@ -230,8 +232,14 @@ def listener(me: Party) -> socket.socket:
     return socket.create_server((host.strip("[]"), port), family=family)
 
 
-def accept(server: socket.socket, tls: ssl.SSLContext, expected: dict[int, Party], deadline: float) -> dict[int, Link]:
-    """Wait for a connection of each expected party, told apart by their certificates; others are turned away."""
+def accept(
+    server: socket.socket, tls: ssl.SSLContext, expected: dict[int, Party], timeout: float, first: float | None = None
+) -> dict[int, Link]:
+    """Wait for a connection of each expected party, told apart by their certificates; others are turned away.
+
+    The parties have ``timeout`` seconds; with ``first``, the first of them has so many, and the rest ``timeout`` after it.
+    """
+    deadline = time.monotonic() + (timeout if first is None else first)
     found: dict[int, Link] = {}
     refused = ""
     certificates = {party.der(): rank for rank, party in expected.items()}
@@ -240,7 +248,9 @@ def accept(server: socket.socket, tls: ssl.SSLContext, expected: dict[int, Party
         try:
             raw, address = server.accept()
         except TimeoutError:
-            names = ", ".join(f"party {r} ({p.address})" for r, p in expected.items() if r not in found)
+            names = ", ".join(
+                f"party {r} ({p.address or p.certificate})" for r, p in expected.items() if r not in found
+            )
             also = f"; turned away: {refused}" if refused else ""
             raise PartyError(f"{names} did not connect in time{also}") from None
         try:
@@ -254,5 +264,8 @@ def accept(server: socket.socket, tls: ssl.SSLContext, expected: dict[int, Party
             continue
         if rank in found:
             found[rank].close()  # it has dialled again
-        found[rank] = Link(sock, f"party {rank} ({expected[rank].address})")
+        if first is not None and not found:
+            deadline = time.monotonic() + timeout
+        name = f"party {rank}" + (f" ({expected[rank].address})" if expected[rank].address else "")
+        found[rank] = Link(sock, name)
     return found

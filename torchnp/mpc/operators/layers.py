@@ -9,7 +9,7 @@ import numpy as np
 from torchnp.engine import Call
 from torchnp.mpc import bilinear, functions
 from torchnp.mpc.fixed_point import FixedPoint
-from torchnp.mpc.operators.registry import op, public, refuse, result_bits, secret, shared
+from torchnp.mpc.operators.registry import PublicArray, op, public, refuse, result_bits, secret, shared
 from torchnp.mpc.shares import SharedSum
 
 # ---------------------------------------------------------------- products
@@ -288,3 +288,25 @@ def log_softmax_backward(p: FixedPoint, call: Call, grad: Any, output: SharedSum
         probabilities = functions.exp(p, shared(p, output, p.bits))
     sums = p.each(lambda w: w.sum(dim, keepdims=True) if w.ndim else w, value)
     return p.subtract(value, p.times(probabilities, sums, p.bits))
+
+
+# ---------------------------------------------------------------- batch norm
+
+
+@op("_native_batch_norm_legit_no_training")
+def batch_norm_no_training(
+    p: FixedPoint, call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
+) -> tuple[Any, ...]:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` per channel."""
+    value = shared(p, x, p.bits)
+    ahead = lambda w: w.reshape(-1, *[1] * (len(value.shape) - 2))
+    channel = lambda a: p.each(ahead, shared(p, a, p.bits))
+    scale = functions.rsqrt(p, p.plus(shared(p, var, p.bits), p.encode(eps, p.bits)))
+    if weight is not None:
+        scale = p.times(scale, shared(p, weight, p.bits), p.bits)
+    apart = p.each(np.subtract, value, channel(mean))
+    result = p.times(apart, p.each(ahead, scale), p.bits)
+    if bias is not None:
+        result = p.each(np.add, result, channel(bias))
+    empty = PublicArray(np.zeros(0, np.float32))
+    return result, empty, empty

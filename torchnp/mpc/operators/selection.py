@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+import torchnp
 from torchnp.engine import Call
 from torchnp.mpc import functions
 from torchnp.mpc.fixed_point import FixedPoint
@@ -99,6 +100,8 @@ def index_select(p: FixedPoint, call: Call, x: Any, dim: int, index: Any) -> Sha
         return linear(p, call, (x, dim, index), {}, (0,))
     bits = result_bits(p, call)
     value = shared(p, x, bits)
+    if not value.shape:
+        return value
     flat = p.each(lambda w: np.moveaxis(w, dim, 0).reshape(w.shape[dim], -1), value)
     vectors = unit_vectors(p, index, flat.shape[0])
     found = _times_vectors(p, vectors, x, flat)
@@ -168,3 +171,76 @@ def gather(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, *, sparse_gr
         return p.each(lambda v: (v * words).sum(-1), vectors, bits=value.bits)
     products = p.multiply(vectors, rows)
     return p.each(lambda w: w.sum(-1), products)
+
+
+# ---------------------------------------------------------------- writes at secret indices
+
+
+def _spread(p: FixedPoint, src: SharedSum, dim: int, index: SharedSum, count: int) -> tuple[SharedSum, SharedSum]:
+    """Sums of the elements that go to each of ``count`` places of a dimension, and how many go there."""
+    vectors = unit_vectors(p, index, count)
+    inside = tuple(map(slice, index.shape))
+    each = p.multiply(vectors, p.each(lambda w: w[inside][..., None], src))
+    summed = lambda w: np.moveaxis(w.sum(dim), -1, dim)
+    return p.each(summed, each), p.each(summed, vectors)
+
+
+def _padded(w: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return np.pad(w, [(0, n - m) for n, m in zip(shape, w.shape)])
+
+
+@op("scatter_add")
+def scatter_add(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: Any) -> SharedSum:
+    """Add elements at indices of a dimension."""
+    if not secret(index):
+        return linear(p, call, (x, dim, index, src), {}, (0, 3))
+    bits = result_bits(p, call)
+    value, source = shared(p, x, bits), shared(p, src, bits)
+    if not value.shape:
+        return p.add(value, source)
+    dim %= len(value.shape)
+    total, _ = _spread(p, source, dim, index, value.shape[dim])
+    return p.each(lambda w, t: w + _padded(t, w.shape), value, total)
+
+
+@op("scatter.src", "scatter.value")
+def scatter(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: Any) -> SharedSum:
+    """Write elements at indices of a dimension, where no secret index repeats."""
+    bits = result_bits(p, call)
+    if isinstance(src, (bool, int, float)):
+        src = shared(p, np.full(index.shape if secret(index) else public(index).shape, src), bits)
+    if not secret(index):
+        kernel, value, source = torchnp.table["aten::scatter.src"], shared(p, x, bits), shared(p, src, bits)
+        return p.each(lambda w, s: kernel(w, dim, public(index), s), value, source)
+    value, source = shared(p, x, bits), shared(p, src, bits)
+    if not value.shape:
+        return source
+    dim %= len(value.shape)
+    total, hits = (p.each(_padded_to(value.shape), t) for t in _spread(p, source, dim, index, value.shape[dim]))
+    if not secret(x) and not np.any(public(x)):
+        return total
+    return p.add(p.multiply(value, p.complement(SharedSum(hits.parts, 0))), total)
+
+
+def _padded_to(shape: tuple[int, ...]) -> Any:
+    return lambda w: _padded(w, shape)
+
+
+@op("index_add")
+def index_add(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> SharedSum:
+    """Add slices at indices."""
+    bits = result_bits(p, call)
+    value, added = shared(p, x, bits), shared(p, source, bits)
+    if alpha != 1:
+        added = p.scaled(added, alpha)
+    if not secret(index):
+        return linear(p, call, (value, dim, index, added), {}, (0, 3))
+    if not value.shape:
+        return p.add(value, p.each(lambda w: w.reshape(()), added))
+    dim %= len(value.shape)
+    count = value.shape[dim]
+    vectors = p.each(lambda w: w.reshape(-1, count).T, unit_vectors(p, index, count))
+    flat = p.each(lambda w: np.moveaxis(w, dim, 0).reshape(w.shape[dim], -1), added)
+    total = p.bilinear("matmul", vectors, flat)
+    rest = [n for i, n in enumerate(value.shape) if i != dim]
+    return p.each(lambda w, t: w + np.moveaxis(t.reshape(count, *rest), 0, dim), value, total)

@@ -44,7 +44,7 @@ _OF_ONE = [
 # Operators of several secret tensors: the places of these.
 _OF_MORE = {
     "slice_scatter": (0, 1), "select_scatter": (0, 1), "diagonal_scatter": (0, 1), "index_put": (0, 2),
-    "index_add": (0, 3), "index_copy": (0, 3), "scatter.src": (0, 3), "scatter_add": (0, 3),
+    "index_copy": (0, 3),
 }  # fmt: skip
 
 
@@ -88,7 +88,8 @@ def _of_more(name: str, places: tuple[int, ...]) -> None:
 
 def _secret_index(call: Call) -> TypeError:
     return TypeError(
-        f"{call.op}: its indices are secret. index_select, gather, embedding, one_hot and nll_loss take secret indices"
+        f"{call.op}: its indices are secret. Those of index_select, index_add, gather, scatter, scatter_add, embedding and "
+        "one_hot may be"
     )
 
 
