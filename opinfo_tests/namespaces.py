@@ -35,7 +35,7 @@ OF_SHIPPED = {space: f"opinfo_tests.generate.samples.{space}_ops" for space in s
 
 
 @dataclass(frozen=True)
-class Library:
+class OperatorLibrary:
     """What a package's module declares about its operators."""
 
     samples: Callable[[str, str], Iterable[tuple[tuple, dict[str, Any]]]] | None = None
@@ -43,7 +43,7 @@ class Library:
     undrawn: dict[str, str] | None = None
 
 
-LIBRARIES: dict[str, Library] = {}
+LIBRARIES: dict[str, OperatorLibrary] = {}
 """The declarations of the imported libraries, by namespace."""
 
 
@@ -52,9 +52,9 @@ def is_other(op: str) -> bool:
     return not op.startswith(libraries.PREFIXES)
 
 
-def of(op: str) -> Library:
+def of(op: str) -> OperatorLibrary:
     """Return the declarations of an overload's library."""
-    return LIBRARIES.get(op.partition("::")[0], Library())
+    return LIBRARIES.get(op.partition("::")[0], OperatorLibrary())
 
 
 def offered(pattern: str) -> list[str]:
@@ -89,7 +89,7 @@ def import_rows(space: str) -> None:
         )
     first = modules[0] if modules else None
     undrawn = dict(getattr(first, "UNDRAWN", {}))
-    LIBRARIES[space] = Library(getattr(first, "samples", None), tuple(getattr(first, "RULES", ())), undrawn)
+    LIBRARIES[space] = OperatorLibrary(getattr(first, "samples", None), tuple(getattr(first, "RULES", ())), undrawn)
     schemas().update(found)
     siblings.cache_clear()
 
