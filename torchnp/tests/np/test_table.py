@@ -157,8 +157,6 @@ def test_semantics():
         assert (torch.tensor([255], dtype=torch.uint8) == -1).tolist() == [False]
         with pytest.raises(ValueError, match="Integers to negative integer powers"):
             a ** torch.tensor([-1])
-        with pytest.raises(TypeError, match="Cannot cast ufunc 'add' output"):
-            a += b
         with pytest.raises(OverflowError, match="Python integer 300 out of bounds for uint8"):
             torch.zeros(1, dtype=torch.uint8) + 300
     assert (a + b).dtype == torch.float32
@@ -187,7 +185,7 @@ def test_on_handles():
             torch.testing.assert_close(mine.publish(), theirs)
     with pytest.raises(TypeError, match=r"Or tnp.var \(import torchnp.np as tnp\)"):
         np.var(handle)
-    with pytest.raises(TypeError, match=r"tnp.add \(import torchnp.np as tnp\)"):
+    with pytest.raises(rpc.ValueAccessError, match=r"tnp.add \(import torchnp.np as tnp\)"):
         np.add(handle, 1)
     with tnp.semantics():
         assert np.var(handle).publish() == np.var(x.numpy())
