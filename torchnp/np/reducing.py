@@ -80,8 +80,9 @@ def _into(target: Tensor, value: Tensor) -> Tensor:
                 f"output parameter for reduction operation has the wrong number of dimensions: Found {target.dim()} but expected "
                 f"{value.dim()} (must match the operand's when keepdims=True)"
             )
+        given, needed = (str(tuple(n)).replace(" ", "") for n in (target.shape, value.shape))
         raise ValueError(
-            f"non-broadcastable output operand with shape {tuple(target.shape)} doesn't match the broadcast shape {tuple(value.shape)}"
+            f"non-broadcastable output operand with shape {given} doesn't match the broadcast shape {needed}"
         )
     return target.copy_(cast(value, target.dtype))
 

@@ -74,7 +74,9 @@ class ScriptReport:
         theirs, their_error = _attempt(_numpy_function(name), copied_args, copied_kwargs)
         mine, my_error = _attempt(function, args, kwargs)
         if my_error is None or their_error is None:
-            words = _difference(mine, my_error, theirs, their_error) or _difference(args, None, copied_args, None)
+            words = _difference(mine, my_error, theirs, their_error)
+            if not words and "out" not in kwargs:  # the copies of operands do not share memory with that of out=
+                words = _difference(args, None, copied_args, None)
             if words:
                 self._part(name, words, False)
         elif type(my_error) is not type(their_error):

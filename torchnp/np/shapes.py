@@ -162,7 +162,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tensor:
     return x.expand(wanted)
 
 
-@row("lib.stride_tricks.as_strided", "as-strided-storage as-strided-elements as-strided-bounds")
+@row("lib.stride_tricks.as_strided", "as-strided-storage as-strided-elements")
 def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True) -> Tensor:
     """`numpy.lib.stride_tricks.as_strided` of a tensor: strides in bytes, from the tensor's own first element."""
     value = as_tensor(x)

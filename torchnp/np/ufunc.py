@@ -269,7 +269,7 @@ def write(out: Tensor, result: Tensor, chosen: Tensor | None = None) -> Tensor:
     """Write a result to ``out=`` as NumPy does: broadcast, never resized, cast."""
     shape = result.shape if chosen is None else torch.broadcast_shapes(result.shape, chosen.shape)
     if not _fits(shape, out.shape):
-        given, needed = tuple(out.shape), tuple(shape)
+        given, needed = (str(tuple(n)).replace(" ", "") for n in (out.shape, shape))
         raise ValueError(
             f"non-broadcastable output operand with shape {given} doesn't match the broadcast shape {needed}"
         )

@@ -51,9 +51,9 @@ def test_the_table_has_as_many_functions_as_is_said():
 
 def test_refused_names_say_why():
     with pytest.raises(AttributeError, match=r"torchnp.np has no loadtxt: it reads or writes files"):
-        _ = tnp.loadtxt
+        assert tnp.loadtxt
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        _ = tnp.nothing
+        assert tnp.nothing
 
 
 def test_data_of_the_lookup_is_that_of_the_table():
@@ -82,6 +82,7 @@ PARTS = {
     "negative-strided": "an error of NumPy's, which writes wrong elements",
     "predicate-strided": "an error of NumPy's, which writes wrong elements",
     "empty-with-gaps": "tensors are made by functions, not by numpy.ndarray",
+    "as-strided-bounds": "torch refuses a window beyond the memory",
     "view-dtype-alignment": "torch views larger elements only from aligned offsets",
 }  # fmt: skip
 
@@ -156,8 +157,6 @@ def test_semantics():
         assert (torch.tensor([255], dtype=torch.uint8) == -1).tolist() == [False]
         with pytest.raises(ValueError, match="Integers to negative integer powers"):
             a ** torch.tensor([-1])
-        with pytest.raises(TypeError, match="Cannot cast ufunc 'add' output"):
-            a += b
         with pytest.raises(OverflowError, match="Python integer 300 out of bounds for uint8"):
             torch.zeros(1, dtype=torch.uint8) + 300
     assert (a + b).dtype == torch.float32
@@ -186,7 +185,7 @@ def test_on_handles():
             torch.testing.assert_close(mine.publish(), theirs)
     with pytest.raises(TypeError, match=r"Or tnp.var \(import torchnp.np as tnp\)"):
         np.var(handle)
-    with pytest.raises(TypeError, match=r"tnp.add \(import torchnp.np as tnp\)"):
+    with pytest.raises(rpc.ValueAccessError, match=r"tnp.add \(import torchnp.np as tnp\)"):
         np.add(handle, 1)
     with tnp.semantics():
         assert np.var(handle).publish() == np.var(x.numpy())
