@@ -111,3 +111,27 @@ def _embedding_gradient(
         return NotImplemented
     zeros = engine.known(torch.zeros(num_weights, grad.shape[-1], dtype=grad.dtype))
     return aten.index_put.default(zeros, [indices], grad, True)
+
+
+@rule("_is_any_true")
+def _is_any_true(engine: Any, x: Any) -> Any:
+    return aten.ne.Scalar(aten.sum.default(x), 0)
+
+
+@rule("_amp_foreach_non_finite_check_and_unscale")
+def _unscaled(engine: Any, grads: Any, found_inf: Any, inv_scale: Any) -> Any:
+    for g in grads:
+        finite = aten.eq.Tensor(aten.mul.Tensor(g, 0), g.new_zeros(()))
+        wrong = aten.sum.default(aten.logical_not.default(finite))
+        found_inf = torch.where(aten.gt.Scalar(wrong, 0), torch.ones(()), found_inf)
+    return [aten.mul.Tensor(g, inv_scale) for g in grads], found_inf
+
+
+@rule("_amp_update_scale")
+def _amp_scale(engine: Any, scale: Any, tracker: Any, found_inf: Any, growth: float, backoff: float, steps: int) -> Any:
+    skipped, after = aten.gt.Scalar(found_inf, 0), aten.add.Tensor(tracker, 1)
+    grown = aten.eq.Scalar(after, steps)
+    larger = torch.where(grown, aten.mul.Tensor(scale, growth), scale)
+    zero = torch.zeros((), dtype=tracker.dtype)
+    counted = torch.where(skipped, zero, torch.where(grown, zero, after))
+    return torch.where(skipped, aten.mul.Tensor(scale, backoff), larger), counted
