@@ -80,11 +80,11 @@ def native_group_norm(
     eps: float,
 ) -> tuple[Array, Array, Array]:
     shape, d = tuple(input.shape), lib.dtype_of(input)
-    x = lib.xp.reshape(_wide(lib, input), (N, group, C * HxW // group))
+    x = lib.call("aten::view", _wide(lib, input), (N, group, C * HxW // group))
     deviations, mean, rstd = _moments(lib, x, (2,), eps)
     channels = (C, *[1] * (input.ndim - 2))
     w, b = (None if p is None else lib.xp.reshape(_wide(lib, p), channels) for p in (weight, bias))
-    y = _affine(lib.xp.reshape(deviations * rstd, shape), w, b)
+    y = _affine(lib.call("aten::view", deviations * rstd, shape), w, b)
     stats = d if weight is None or lib.dtype_of(weight) == d else dt.float32
     return lib.astype(y, d), *(lib.astype(lib.xp.reshape(v, (N, group)), stats) for v in (mean, rstd))
 
