@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import torchnp
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.runtime.graph import Graph, Node, Ref, result_names
 from torchnp.runtime.run import NUMBERS
 from torchnp.runtime.symbols import Expression, evaluate, symbols
@@ -64,7 +64,7 @@ def draw(node: Node, read: Callable[[Any], Any]) -> list[ndarray]:
     return list(found) if isinstance(found, (tuple, list)) else [found]
 
 
-def computed(lib: Library, node: Node, first: Any, drawn: Sequence[Any]) -> Any:
+def computed(lib: ArrayLibrary, node: Node, first: Any, drawn: Sequence[Any]) -> Any:
     """A node's results of its first argument and of what was drawn."""
     if node.target in _DRAWN:
         return drawn[0]

@@ -11,7 +11,7 @@ import numpy as np
 
 import torchnp
 from torchnp.portable import draws
-from torchnp.portable.library import Library, ValueNeeded
+from torchnp.portable.library import ArrayLibrary, ValueNeeded
 from torchnp.portable.rows import HOSTED, Array
 from torchnp.runtime.graph import Graph, Node, Ref, result_names
 from torchnp.runtime.run import NUMBERS
@@ -35,7 +35,7 @@ class Interpreter:
 
     Parameters
     ----------
-    lib : Library
+    lib : ArrayLibrary
         The library.
     fallback : bool
         Whether operators without a row run on the host.
@@ -48,7 +48,7 @@ class Interpreter:
     """
 
     def __init__(
-        self, lib: Library, fallback: bool, sizes: dict[str, Any], drawn: dict[str, list[Array]], traced: bool
+        self, lib: ArrayLibrary, fallback: bool, sizes: dict[str, Any], drawn: dict[str, list[Array]], traced: bool
     ) -> None:
         self.lib, self.fallback, self.sizes, self.drawn, self.traced = lib, fallback, sizes, drawn, traced
         self.declined: set[str] = set()
@@ -202,7 +202,7 @@ class _At:
             error.add_note(_place(self.node).lstrip())
 
 
-def tier(lib: Library, graph: Graph, node: Node, backed: set[str]) -> str:
+def tier(lib: ArrayLibrary, graph: Graph, node: Node, backed: set[str]) -> str:
     """How a node runs: ``number``, ``drawn``, ``own``, ``standard``, ``host``, or ``eager`` where values decide sizes."""
     name = node.target
     if name in NUMBERS:

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.optional_deps import explained
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array
 
 _NAMES = {
@@ -21,7 +21,7 @@ _NAMES = {
 _COMPAT = ("numpy", "cupy", "torch", "dask.array")  # what array-api-compat makes follow the standard
 
 
-class TorchLibrary(Library):
+class TorchLibrary(ArrayLibrary):
     """torch itself as an array library."""
 
     kind = "torch"
@@ -45,7 +45,7 @@ class TorchLibrary(Library):
         return x.to(self.theirs(dt.as_dtype(dtype)))
 
 
-def library_for(xp: Any) -> Library:
+def library_for(xp: Any) -> ArrayLibrary:
     """The library of a namespace or its name.
 
     Parameters
@@ -56,7 +56,7 @@ def library_for(xp: Any) -> Library:
 
     Returns
     -------
-    Library
+    ArrayLibrary
         With the rows that run on it.
 
     Raises
@@ -88,7 +88,7 @@ def library_for(xp: Any) -> Library:
         module = importlib.import_module(name) if isinstance(xp, str) else xp
     if not hasattr(module, "permute_dims") or not hasattr(module, "asarray"):
         raise TypeError(f"{name or xp!r} does not follow the array API standard")
-    return TorchLibrary(module) if name == "torch" else Library(module)
+    return TorchLibrary(module) if name == "torch" else ArrayLibrary(module)
 
 
 def prepare(xp: str) -> None:

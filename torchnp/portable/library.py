@@ -18,7 +18,7 @@ class ValueNeeded(TypeError):
     """An operator needs the value of an array that has none yet, inside a trace or of a lazy library."""
 
 
-class Library:
+class ArrayLibrary:
     """A library's array API namespace, and what torch's semantics need besides.
 
     Parameters
@@ -45,7 +45,7 @@ class Library:
         self.own, self.standard = rows_for(self.kind)
 
     def __repr__(self) -> str:
-        return f"<torchnp.portable.Library: {self.name}>"
+        return f"<torchnp.portable.ArrayLibrary: {self.name}>"
 
     @property
     def name(self) -> str:

@@ -27,7 +27,7 @@ class PortableProgram(Program):
 
     Attributes
     ----------
-    lib : Library
+    lib : ArrayLibrary
         The library.
     state : dict of str to array
         Parameters, buffers and constants by their names in the module. A call replaces the buffers that it changes.

@@ -31,7 +31,7 @@ _MODULES = {
 def portable(*names: str, on: str = STANDARD, hosted: bool = False) -> Callable[[Row], Row]:
     """Declare the row of one or several operators.
 
-    A row takes a `Library` and the operator's arguments, in the schema's order and with its names and defaults. It may
+    A row takes a `ArrayLibrary` and the operator's arguments, in the schema's order and with its names and defaults. It may
     return NotImplemented for arguments that it does not cover: the NumPy kernel then runs on the host.
 
     Parameters

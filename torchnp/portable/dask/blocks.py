@@ -10,7 +10,7 @@ import numpy as np
 
 import torchnp
 from torchnp.portable.dask.library import is_lazy
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, Row, portable
 from torchnp.portable.standard import matmul as standard
 from torchnp.portable.standard import shape
@@ -30,7 +30,7 @@ def _kernel_on_block(block: np.ndarray, *, operator: str, args: tuple, kwargs: d
 def by_block(name: str, results: int = 1) -> Row:
     """A row that runs a kernel on each block of its first argument's batch; the other arguments are whole."""
 
-    def row(lib: Library, self: Array, *args: Any, **kwargs: Any) -> Any:
+    def row(lib: ArrayLibrary, self: Array, *args: Any, **kwargs: Any) -> Any:
         if not is_lazy(self):
             arrays = [x for a in args for x in (a if isinstance(a, list) else [a])]
             return NotImplemented if any(map(is_lazy, arrays)) else torchnp.table[name](self, *args, **kwargs)
@@ -66,14 +66,14 @@ for _name in ("aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"):
 
 
 @portable("aten::constant_pad_nd", on="dask")
-def constant_pad_nd(lib: Library, self: Array, pad: Sequence[int], value: Any = 0) -> Array:
+def constant_pad_nd(lib: ArrayLibrary, self: Array, pad: Sequence[int], value: Any = 0) -> Array:
     if len(pad) // 2 == self.ndim and any(pad[-2:]):
         return NotImplemented
     return by_block("aten::constant_pad_nd")(lib, self, pad, value)
 
 
 @portable("aten::embedding", on="dask")
-def embedding(lib: Library, weight: Array, indices: Array, *args: Any, **kwargs: Any) -> Array:
+def embedding(lib: ArrayLibrary, weight: Array, indices: Array, *args: Any, **kwargs: Any) -> Array:
     if not is_lazy(indices) or is_lazy(weight):
         return NotImplemented if is_lazy(weight) else torchnp.table["aten::embedding"](weight, indices)
     x = _whole_rows(indices)
@@ -82,7 +82,7 @@ def embedding(lib: Library, weight: Array, indices: Array, *args: Any, **kwargs:
 
 
 @portable("aten::view", "aten::reshape", "aten::_unsafe_view", on="dask")
-def view(lib: Library, self: Array, size: Sequence[int]) -> Array:
+def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
     """A reshape that keeps the first dimensions keeps their chunks."""
     size = shape.inferred(self, size)
     if not is_lazy(self) or tuple(self.shape) == size:
@@ -104,7 +104,7 @@ def view(lib: Library, self: Array, size: Sequence[int]) -> Array:
 
 
 @portable("aten::cat", on="dask")
-def cat(lib: Library, tensors: list[Array], dim: int = 0) -> Array:
+def cat(lib: ArrayLibrary, tensors: list[Array], dim: int = 0) -> Array:
     """NumPy arrays among Dask's are cut into the same chunks."""
     first = next((x for x in tensors if is_lazy(x)), None)
     if first is None or len({x.ndim for x in tensors}) > 1:
@@ -115,7 +115,7 @@ def cat(lib: Library, tensors: list[Array], dim: int = 0) -> Array:
 
 
 @portable("aten::mm", "aten::bmm", "aten::matmul", on="dask")
-def matmul(lib: Library, self: Array, other: Array) -> Array:
+def matmul(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     """Products over whole rows: a chunk's product is a sum over no others."""
     a, b = (
         x.rechunk({x.ndim - 1: -1, x.ndim - 2: -1} if x.ndim > 2 else {x.ndim - 1: -1}) if is_lazy(x) else x

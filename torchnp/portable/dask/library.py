@@ -11,7 +11,7 @@ import array_api_extra
 import dask.array
 import numpy as np
 
-from torchnp.portable.library import Library, Meta
+from torchnp.portable.library import ArrayLibrary, Meta
 from torchnp.portable.rows import Array
 
 
@@ -40,7 +40,7 @@ class _Functions:
         return function
 
 
-class DaskLibrary(Library):
+class DaskLibrary(ArrayLibrary):
     """``dask.array``. Weights and constants are NumPy arrays, which tasks hold whole."""
 
     kind = "dask"
@@ -78,7 +78,7 @@ class DaskLibrary(Library):
         if not arrays or metas is None:
             return super().on_host(kernel, args, kwargs, metas)
         shapes, dtypes = [shape for shape, _ in metas], [d for _, d in metas]
-        call = _Call(kernel, given, named, len(metas))
+        call = _HostCall(kernel, given, named, len(metas))
         if len(metas) == 1:
             return [array_api_extra.lazy_apply(call, *arrays, shape=shapes[0], dtype=dtypes[0], as_numpy=True, xp=lazy)]
         return list(array_api_extra.lazy_apply(call, *arrays, shape=shapes, dtype=dtypes, as_numpy=True, xp=lazy))
@@ -88,7 +88,7 @@ class _Place(int):
     """The position of a Dask array among those of a call."""
 
 
-class _Call:
+class _HostCall:
     """A kernel with all arguments but its Dask arrays."""
 
     def __init__(self, kernel: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], results: int) -> None:

@@ -8,20 +8,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 Function = Callable[..., list]
 
 
 @portable("torch.ops.higher_order.cond", on="jax")
-def cond(lib: Library, pred: Any, when_true: Function, when_false: Function, operands: Sequence[Any]) -> list:
+def cond(lib: ArrayLibrary, pred: Any, when_true: Function, when_false: Function, operands: Sequence[Any]) -> list:
     return jax.lax.cond(jnp.reshape(pred, ()), lambda *xs: when_true(*xs), lambda *xs: when_false(*xs), *operands)
 
 
 @portable("torch.ops.higher_order.while_loop", on="jax")
 def while_loop(
-    lib: Library, go_on: Function, body: Function, carried: Sequence[Any], additional: Sequence[Any]
+    lib: ArrayLibrary, go_on: Function, body: Function, carried: Sequence[Any], additional: Sequence[Any]
 ) -> list:
     more = lambda values: jnp.reshape(go_on(*values, *additional)[0], ())
     start = [jnp.asarray(x) for x in carried]
@@ -30,12 +30,14 @@ def while_loop(
 
 
 @portable("torch.ops.higher_order.map_impl", on="jax")
-def map_impl(lib: Library, body: Function, xs: Sequence[Array], operands: Sequence[Any]) -> list:
+def map_impl(lib: ArrayLibrary, body: Function, xs: Sequence[Array], operands: Sequence[Any]) -> list:
     return jax.lax.map(lambda row: body(*row, *operands), list(xs))
 
 
 @portable("torch.ops.higher_order.scan", on="jax")
-def scan(lib: Library, combine: Function, init: Sequence[Any], xs: Sequence[Array], additional: Sequence[Any]) -> list:
+def scan(
+    lib: ArrayLibrary, combine: Function, init: Sequence[Any], xs: Sequence[Array], additional: Sequence[Any]
+) -> list:
     n = len(init)
 
     def step(carry: list, row: list) -> tuple[list, list]:

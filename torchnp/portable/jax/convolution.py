@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import jax
 
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard import convolution as standard
 
@@ -15,7 +15,7 @@ Ints = Sequence[int]
 
 @portable("aten::convolution", on="jax")
 def convolution(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     weight: Array,
     bias: Array | None,
@@ -54,7 +54,7 @@ def _direct(x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, gro
 
 
 def _transposed(
-    lib: Library, x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, more: Ints, groups: int
+    lib: ArrayLibrary, x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, more: Ints, groups: int
 ) -> Array:
     """A convolution of the input with zeros between its elements."""
     reach = [d * (k - 1) for d, k in zip(dilation, w.shape[2:])]

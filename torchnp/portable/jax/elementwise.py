@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.scipy import special
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, Row, portable
 
 
@@ -27,18 +27,18 @@ _of_floats("aten::rsqrt", jax.lax.rsqrt)
 
 
 @portable("aten::relu", on="jax")
-def relu(lib: Library, self: Array) -> Array:
+def relu(lib: ArrayLibrary, self: Array) -> Array:
     """Its gradient at 0 is 0, as torch's."""
     return jax.nn.relu(self)
 
 
 @portable("aten::_softmax", on="jax")
-def softmax(lib: Library, self: Array, dim: int, half_to_float: bool) -> Array:
+def softmax(lib: ArrayLibrary, self: Array, dim: int, half_to_float: bool) -> Array:
     x = lib.astype(self, dt.float32) if half_to_float else self
     return lib.in_opmath(lambda v: jax.nn.softmax(v, axis=dim) if v.ndim else jnp.ones_like(v), x)
 
 
 @portable("aten::_log_softmax", on="jax")
-def log_softmax(lib: Library, self: Array, dim: int, half_to_float: bool) -> Array:
+def log_softmax(lib: ArrayLibrary, self: Array, dim: int, half_to_float: bool) -> Array:
     x = lib.astype(self, dt.float32) if half_to_float else self
     return lib.in_opmath(lambda v: jax.nn.log_softmax(v, axis=dim) if v.ndim else jnp.zeros_like(v), x)

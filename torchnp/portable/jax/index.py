@@ -7,12 +7,12 @@ from typing import Any
 import jax.numpy as jnp
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import wrap
 
 
-def _of_bools(lib: Library, indices: list[Array | None]) -> bool:
+def _of_bools(lib: ArrayLibrary, indices: list[Array | None]) -> bool:
     return any(x is not None and lib.dtype_of(x) in (dt.bool_, dt.uint8) for x in indices)
 
 
@@ -21,12 +21,14 @@ def _places(indices: list[Array | None]) -> tuple:
 
 
 @portable("aten::index.Tensor", "aten::_unsafe_index.Tensor", on="jax")
-def index(lib: Library, self: Array, indices: list[Array | None]) -> Array:
+def index(lib: ArrayLibrary, self: Array, indices: list[Array | None]) -> Array:
     return NotImplemented if _of_bools(lib, indices) else self[_places(indices)]
 
 
 @portable("aten::index_put", "aten::_unsafe_index_put", on="jax")
-def index_put(lib: Library, self: Array, indices: list[Array | None], values: Array, accumulate: bool = False) -> Array:
+def index_put(
+    lib: ArrayLibrary, self: Array, indices: list[Array | None], values: Array, accumulate: bool = False
+) -> Array:
     """A boolean mask whose value is one element is a choice between two arrays."""
     if _of_bools(lib, indices):
         mask = indices[0]
@@ -52,12 +54,12 @@ def _fitting(src: Array, index: Array) -> Array:
 
 
 @portable("aten::gather", on="jax")
-def gather(lib: Library, self: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
+def gather(lib: ArrayLibrary, self: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
     return self[_along(self, dim, index)] if self.ndim and index.ndim else NotImplemented
 
 
 @portable("aten::scatter.src", "aten::scatter.value", on="jax")
-def scatter(lib: Library, self: Array, dim: int, index: Array, src: Any) -> Array:
+def scatter(lib: ArrayLibrary, self: Array, dim: int, index: Array, src: Any) -> Array:
     if not self.ndim or not index.ndim:
         return NotImplemented
     value = _fitting(src, index) if lib.is_array(src) else lib.number(src, lib.dtype_of(self))
@@ -65,13 +67,13 @@ def scatter(lib: Library, self: Array, dim: int, index: Array, src: Any) -> Arra
 
 
 @portable("aten::scatter_add", on="jax")
-def scatter_add(lib: Library, self: Array, dim: int, index: Array, src: Array) -> Array:
+def scatter_add(lib: ArrayLibrary, self: Array, dim: int, index: Array, src: Array) -> Array:
     if not self.ndim or not index.ndim:
         return NotImplemented
     return self.at[_along(self, dim, index)].add(_fitting(src, index))
 
 
-def _reduce_into(lib: Library, self: Array, places: tuple, src: Array, reduce: str, include_self: bool) -> Array:
+def _reduce_into(lib: ArrayLibrary, self: Array, places: tuple, src: Array, reduce: str, include_self: bool) -> Array:
     name = {"sum": "add", "prod": "multiply", "amax": "max", "amin": "min", "mean": "add"}[reduce]
     start = self
     d = lib.dtype_of(self)
@@ -99,7 +101,7 @@ def _neutral(reduce: str, d: Any) -> Any:
 
 @portable("aten::scatter_reduce.two", on="jax")
 def scatter_reduce(
-    lib: Library, self: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
+    lib: ArrayLibrary, self: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
 ) -> Array:
     if not self.ndim or not index.ndim or dt.is_bool(lib.dtype_of(self)):
         return NotImplemented
@@ -111,7 +113,7 @@ def _rows(self: Array, dim: int, index: Array) -> tuple:
 
 
 @portable("aten::index_add", on="jax")
-def index_add(lib: Library, self: Array, dim: int, index: Array, source: Array, *, alpha: Any = 1) -> Array:
+def index_add(lib: ArrayLibrary, self: Array, dim: int, index: Array, source: Array, *, alpha: Any = 1) -> Array:
     if not self.ndim or dt.is_bool(lib.dtype_of(self)):
         return NotImplemented
     source = source if alpha == 1 else source * lib.number(alpha, lib.dtype_of(source))
@@ -119,7 +121,7 @@ def index_add(lib: Library, self: Array, dim: int, index: Array, source: Array, 
 
 
 @portable("aten::index_copy", on="jax")
-def index_copy(lib: Library, self: Array, dim: int, index: Array, source: Array) -> Array:
+def index_copy(lib: ArrayLibrary, self: Array, dim: int, index: Array, source: Array) -> Array:
     if not self.ndim:
         return NotImplemented
     return self.at[_rows(self, dim, index)].set(source)
@@ -127,7 +129,7 @@ def index_copy(lib: Library, self: Array, dim: int, index: Array, source: Array)
 
 @portable("aten::slice_scatter", on="jax")
 def slice_scatter(
-    lib: Library,
+    lib: ArrayLibrary,
     self: Array,
     src: Array,
     dim: int = 0,
@@ -139,13 +141,13 @@ def slice_scatter(
 
 
 @portable("aten::select_scatter", on="jax")
-def select_scatter(lib: Library, self: Array, src: Array, dim: int, index: int) -> Array:
+def select_scatter(lib: ArrayLibrary, self: Array, src: Array, dim: int, index: int) -> Array:
     return self.at[(*[slice(None)] * wrap(dim, self.ndim), index)].set(lib.astype(src, self.dtype))
 
 
 @portable("aten::embedding_dense_backward", on="jax")
 def embedding_dense_backward(
-    lib: Library, grad_output: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+    lib: ArrayLibrary, grad_output: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> Array:
     if scale_grad_by_freq:
         return NotImplemented

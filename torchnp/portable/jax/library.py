@@ -9,13 +9,13 @@ import array_api_extra
 import jax
 import numpy as np
 
-from torchnp.portable.library import Library, Meta
+from torchnp.portable.library import ArrayLibrary, Meta
 from torchnp.portable.rows import Array
 
 _X64 = 'jax.config.update("jax_enable_x64", True)'
 
 
-class JaxLibrary(Library):
+class JaxLibrary(ArrayLibrary):
     """``jax.numpy``. Programs need 64-bit integers: without x64 JAX would make them 32 bits wide."""
 
     kind = "jax"

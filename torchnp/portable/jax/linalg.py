@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.linalg import linalg_solve
 
@@ -20,13 +20,13 @@ def _factored(A: Array) -> tuple[Array, Array]:
 
 
 @portable("aten::_linalg_det", on="jax")
-def linalg_det(lib: Library, A: Array) -> tuple[Array, Array, Array]:
+def linalg_det(lib: ArrayLibrary, A: Array) -> tuple[Array, Array, Array]:
     return jnp.linalg.det(A), *_factored(A)
 
 
 @portable("aten::_linalg_solve_ex", on="jax")
 def linalg_solve_ex(
-    lib: Library, A: Array, B: Array, *, left: bool = True, check_errors: bool = False
+    lib: ArrayLibrary, A: Array, B: Array, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Any, ...]:
     found: Any = linalg_solve(lib, A, B, left=left)
     if found is NotImplemented:
@@ -35,12 +35,12 @@ def linalg_solve_ex(
 
 
 @portable("aten::linalg_lu_factor", on="jax")
-def linalg_lu_factor(lib: Library, A: Array, *, pivot: bool = True) -> tuple[Array, Array]:
+def linalg_lu_factor(lib: ArrayLibrary, A: Array, *, pivot: bool = True) -> tuple[Array, Array]:
     return _factored(A) if pivot else NotImplemented
 
 
 @portable("aten::linalg_qr", on="jax")
-def linalg_qr(lib: Library, A: Array, mode: str = "reduced") -> tuple[Array, Array]:
+def linalg_qr(lib: ArrayLibrary, A: Array, mode: str = "reduced") -> tuple[Array, Array]:
     if mode not in ("reduced", "complete"):
         return NotImplemented
     q, r = jnp.linalg.qr(A, mode=mode)
@@ -48,14 +48,14 @@ def linalg_qr(lib: Library, A: Array, mode: str = "reduced") -> tuple[Array, Arr
 
 
 @portable("aten::linalg_eigh", on="jax")
-def linalg_eigh(lib: Library, self: Array, UPLO: str = "L") -> tuple[Array, Array]:
+def linalg_eigh(lib: ArrayLibrary, self: Array, UPLO: str = "L") -> tuple[Array, Array]:
     values, vectors = jnp.linalg.eigh(self, UPLO=UPLO, symmetrize_input=False)
     return values, vectors
 
 
 @portable("aten::linalg_solve_triangular", on="jax")
 def linalg_solve_triangular(
-    lib: Library, self: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False
+    lib: ArrayLibrary, self: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Array:
     if self.ndim != B.ndim or self.shape[:-2] != B.shape[:-2]:
         return NotImplemented

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard import sort as standard
 from torchnp.portable.standard.shape import wrap
@@ -13,7 +13,7 @@ from torchnp.portable.standard.shape import wrap
 
 @portable("aten::topk", on="jax")
 def topk(
-    lib: Library, self: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+    lib: ArrayLibrary, self: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Array, Array]:
     last = self.ndim and wrap(dim, self.ndim) == self.ndim - 1
     if not largest or not last or dt.is_bool(lib.dtype_of(self)):

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 # ---------------------------------------------------------------- one operand
@@ -39,42 +39,42 @@ float_function("aten::atanh", "atanh")
 
 
 @portable("aten::reciprocal")
-def reciprocal(lib: Library, self: Array) -> Array:
+def reciprocal(lib: ArrayLibrary, self: Array) -> Array:
     return lib.in_opmath(lambda x: 1 / x, lib.to_float(self))
 
 
 @portable("aten::rsqrt")
-def rsqrt(lib: Library, self: Array) -> Array:
+def rsqrt(lib: ArrayLibrary, self: Array) -> Array:
     return lib.in_opmath(lambda x: 1 / lib.xp.sqrt(x), lib.to_float(self))
 
 
 @portable("aten::sigmoid")
-def sigmoid(lib: Library, self: Array) -> Array:
+def sigmoid(lib: ArrayLibrary, self: Array) -> Array:
     return lib.in_opmath(lambda x: 1 / (1 + lib.xp.exp(-x)), lib.to_float(self))
 
 
 @portable("aten::exp2")
-def exp2(lib: Library, self: Array) -> Array:
+def exp2(lib: ArrayLibrary, self: Array) -> Array:
     return lib.in_opmath(lambda x: lib.xp.exp(x * math.log(2)), lib.to_float(self))
 
 
 @portable("aten::square")
-def square(lib: Library, self: Array) -> Array:
+def square(lib: ArrayLibrary, self: Array) -> Array:
     return lib.call("aten::pow.Tensor_Scalar", self, 2)
 
 
 @portable("aten::abs")
-def abs_(lib: Library, self: Array) -> Array:
+def abs_(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.abs(self)
 
 
 @portable("aten::neg")
-def neg(lib: Library, self: Array) -> Array:
+def neg(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.negative(self)
 
 
 @portable("aten::sign")
-def sign(lib: Library, self: Array) -> Array:
+def sign(lib: ArrayLibrary, self: Array) -> Array:
     if dt.is_bool(lib.dtype_of(self)):
         return self
     zero = lib.number(0, lib.dtype_of(self))
@@ -83,7 +83,7 @@ def sign(lib: Library, self: Array) -> Array:
 
 
 @portable("aten::signbit")
-def signbit(lib: Library, self: Array) -> Array:
+def signbit(lib: ArrayLibrary, self: Array) -> Array:
     if dt.is_inexact(lib.dtype_of(self)):
         return lib.xp.signbit(self)
     return lib.xp.zeros(tuple(self.shape), dtype=lib.theirs(dt.bool_)) | (self < lib.number(0, lib.dtype_of(self)))
@@ -93,7 +93,7 @@ def _rounding(name: str, function: str) -> None:
     """Declare a rounding function; integers stay as they are."""
 
     @portable(name)
-    def row(lib: Library, self: Array) -> Array:
+    def row(lib: ArrayLibrary, self: Array) -> Array:
         return getattr(lib.xp, function)(self) if dt.is_inexact(lib.dtype_of(self)) else self
 
 
@@ -104,19 +104,19 @@ _rounding("aten::trunc", "trunc")
 
 
 @portable("aten::frac")
-def frac(lib: Library, self: Array) -> Array:
+def frac(lib: ArrayLibrary, self: Array) -> Array:
     return self - lib.xp.trunc(self)
 
 
 @portable("aten::bitwise_not")
-def bitwise_not(lib: Library, self: Array) -> Array:
+def bitwise_not(lib: ArrayLibrary, self: Array) -> Array:
     is_bool = dt.is_bool(lib.dtype_of(self))
     return lib.xp.logical_not(self) if is_bool else lib.xp.bitwise_invert(self)
 
 
 @portable("aten::nan_to_num")
 def nan_to_num(
-    lib: Library, self: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+    lib: ArrayLibrary, self: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Array:
     d = lib.dtype_of(self)
     if not dt.is_inexact(d):
@@ -132,12 +132,12 @@ def nan_to_num(
 # ---------------------------------------------------------------- two operands
 
 
-def _scaled(lib: Library, x: Array, by: Any) -> Array:
+def _scaled(lib: ArrayLibrary, x: Array, by: Any) -> Array:
     return x if type(by) in (int, float) and by == 1 else x * lib.number(by, lib.dtype_of(x))
 
 
 @portable("aten::add.Tensor", "aten::add.Scalar")
-def add(lib: Library, self: Array, other: Any, alpha: Any = 1) -> Array:
+def add(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
     a, b = lib.promote(self, other)
     if dt.is_bool(lib.dtype_of(a)):
         return lib.xp.logical_or(a, b) if alpha else lib.xp.logical_or(a, lib.xp.zeros_like(b))
@@ -145,28 +145,28 @@ def add(lib: Library, self: Array, other: Any, alpha: Any = 1) -> Array:
 
 
 @portable("aten::sub.Tensor", "aten::sub.Scalar")
-def sub(lib: Library, self: Array, other: Any, alpha: Any = 1) -> Array:
+def sub(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
     return lib.in_opmath(lambda x, y: x - _scaled(lib, y, alpha), *lib.promote(self, other))
 
 
 @portable("aten::rsub.Tensor", "aten::rsub.Scalar")
-def rsub(lib: Library, self: Array, other: Any, alpha: Any = 1) -> Array:
+def rsub(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
     return lib.in_opmath(lambda x, y: y - _scaled(lib, x, alpha), *lib.promote(self, other))
 
 
 @portable("aten::mul.Tensor", "aten::mul.Scalar")
-def mul(lib: Library, self: Array, other: Any) -> Array:
+def mul(lib: ArrayLibrary, self: Array, other: Any) -> Array:
     a, b = lib.promote(self, other)
     return lib.xp.logical_and(a, b) if dt.is_bool(lib.dtype_of(a)) else a * b
 
 
 @portable("aten::div.Tensor", "aten::div.Scalar")
-def div(lib: Library, self: Array, other: Any) -> Array:
+def div(lib: ArrayLibrary, self: Array, other: Any) -> Array:
     return lib.in_opmath(lambda x, y: x / y, *lib.promote(self, other, to_float=True))
 
 
 @portable("aten::div.Tensor_mode", "aten::div.Scalar_mode")
-def div_mode(lib: Library, self: Array, other: Any, *, rounding_mode: str | None) -> Array:
+def div_mode(lib: ArrayLibrary, self: Array, other: Any, *, rounding_mode: str | None) -> Array:
     if rounding_mode is None:
         return div(lib, self, other)
     a, b = lib.promote(self, other)
@@ -181,7 +181,7 @@ def div_mode(lib: Library, self: Array, other: Any, *, rounding_mode: str | None
 
 
 @portable("aten::floor_divide", "aten::floor_divide.Scalar")
-def floor_divide(lib: Library, self: Array, other: Any) -> Array:
+def floor_divide(lib: ArrayLibrary, self: Array, other: Any) -> Array:
     a, b = lib.promote(self, other)
     if not dt.is_inexact(lib.dtype_of(a)):
         return NotImplemented if dt.is_bool(lib.dtype_of(a)) else lib.xp.floor_divide(a, b)
@@ -199,7 +199,7 @@ def floor_divide(lib: Library, self: Array, other: Any) -> Array:
     return lib.in_opmath(divided, a, b)
 
 
-def _fmod(lib: Library, x: Array, y: Array) -> Array:
+def _fmod(lib: ArrayLibrary, x: Array, y: Array) -> Array:
     """The remainder with the dividend's sign."""
     d = lib.dtype_of(x)
     if not dt.is_inexact(d):
@@ -209,12 +209,12 @@ def _fmod(lib: Library, x: Array, y: Array) -> Array:
 
 
 @portable("aten::fmod.Tensor", "aten::fmod.Scalar")
-def fmod(lib: Library, self: Array, other: Any) -> Array:
+def fmod(lib: ArrayLibrary, self: Array, other: Any) -> Array:
     return lib.in_opmath(lambda x, y: _fmod(lib, x, y), *lib.promote(self, other))
 
 
 @portable("aten::remainder.Tensor", "aten::remainder.Scalar", "aten::remainder.Scalar_Tensor")
-def remainder(lib: Library, self: Any, other: Any) -> Array:
+def remainder(lib: ArrayLibrary, self: Any, other: Any) -> Array:
     a, b = lib.promote(self, other)
 
     def rest(x: Array, y: Array) -> Array:
@@ -227,7 +227,7 @@ def remainder(lib: Library, self: Any, other: Any) -> Array:
 
 
 @portable("aten::pow.Tensor_Scalar", "aten::pow.Tensor_Tensor", "aten::pow.Scalar")
-def pow_(lib: Library, self: Any, exponent: Any) -> Array:
+def pow_(lib: ArrayLibrary, self: Any, exponent: Any) -> Array:
     a, b = lib.promote(self, exponent)
     d = lib.dtype_of(a)
     if dt.is_bool(d):
@@ -239,7 +239,7 @@ def pow_(lib: Library, self: Any, exponent: Any) -> Array:
     return lib.in_opmath(lib.xp.pow, a, b)
 
 
-def _small_power(lib: Library, x: Array, exponent: float) -> Array:
+def _small_power(lib: ArrayLibrary, x: Array, exponent: float) -> Array:
     if exponent == 0.5:
         return lib.xp.sqrt(x)
     if exponent == -1:
@@ -248,28 +248,28 @@ def _small_power(lib: Library, x: Array, exponent: float) -> Array:
 
 
 @portable("aten::atan2")
-def atan2(lib: Library, self: Array, other: Array) -> Array:
+def atan2(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     return lib.in_opmath(lib.xp.atan2, *lib.promote(self, other, to_float=True))
 
 
 @portable("aten::hypot")
-def hypot(lib: Library, self: Array, other: Array) -> Array:
+def hypot(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     return lib.in_opmath(lib.xp.hypot, *lib.promote(self, other))
 
 
 @portable("aten::logaddexp")
-def logaddexp(lib: Library, self: Array, other: Array) -> Array:
+def logaddexp(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     return lib.in_opmath(lib.xp.logaddexp, *lib.promote(self, other))
 
 
 @portable("aten::copysign.Tensor", "aten::copysign.Scalar")
-def copysign(lib: Library, self: Array, other: Any) -> Array:
+def copysign(lib: ArrayLibrary, self: Array, other: Any) -> Array:
     return lib.in_opmath(lib.xp.copysign, *lib.promote(self, other, to_float=True))
 
 
 def _bitwise(names: tuple[str, ...], of_bools: str, of_integers: str) -> None:
     @portable(*names)
-    def row(lib: Library, self: Any, other: Any) -> Array:
+    def row(lib: ArrayLibrary, self: Any, other: Any) -> Array:
         a, b = lib.promote(self, other)
         return getattr(lib.xp, of_bools if dt.is_bool(lib.dtype_of(a)) else of_integers)(a, b)
 
@@ -292,13 +292,13 @@ _bitwise(
 
 
 @portable("aten::addcmul")
-def addcmul(lib: Library, self: Array, tensor1: Array, tensor2: Array, *, value: Any = 1) -> Array:
+def addcmul(lib: ArrayLibrary, self: Array, tensor1: Array, tensor2: Array, *, value: Any = 1) -> Array:
     given = lib.promote(self, tensor1, tensor2)
     return lib.in_opmath(lambda x, a, b: x + _scaled(lib, a * b, value), *given)
 
 
 @portable("aten::addcdiv")
-def addcdiv(lib: Library, self: Array, tensor1: Array, tensor2: Array, *, value: Any = 1) -> Array:
+def addcdiv(lib: ArrayLibrary, self: Array, tensor1: Array, tensor2: Array, *, value: Any = 1) -> Array:
     given = lib.promote(self, tensor1, tensor2)
     if not dt.is_inexact(lib.dtype_of(given[0])):
         return NotImplemented
@@ -306,7 +306,7 @@ def addcdiv(lib: Library, self: Array, tensor1: Array, tensor2: Array, *, value:
 
 
 @portable("aten::lerp.Scalar", "aten::lerp.Tensor")
-def lerp(lib: Library, self: Array, end: Array, weight: Any) -> Array:
+def lerp(lib: ArrayLibrary, self: Array, end: Array, weight: Any) -> Array:
     """From both ends, so that weights near 1 give the end."""
     given = lib.promote(self, end)
     w = (
@@ -324,22 +324,22 @@ def lerp(lib: Library, self: Array, end: Array, weight: Any) -> Array:
 
 
 @portable("aten::real")
-def real(lib: Library, self: Array) -> Array:
+def real(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.real(self) if dt.is_complex(lib.dtype_of(self)) else self
 
 
 @portable("aten::imag")
-def imag(lib: Library, self: Array) -> Array:
+def imag(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.imag(self)
 
 
 @portable("aten::_conj", "aten::conj", "aten::_conj_physical", "aten::conj_physical", "aten::resolve_conj")
-def conj(lib: Library, self: Array) -> Array:
+def conj(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.conj(self) if dt.is_complex(lib.dtype_of(self)) else self
 
 
 @portable("aten::angle")
-def angle(lib: Library, self: Array) -> Array:
+def angle(lib: ArrayLibrary, self: Array) -> Array:
     d = lib.dtype_of(self)
     if dt.is_complex(d):
         return lib.xp.atan2(lib.xp.imag(self), lib.xp.real(self))
@@ -350,16 +350,16 @@ def angle(lib: Library, self: Array) -> Array:
 
 
 @portable("aten::view_as_real")
-def view_as_real(lib: Library, self: Array) -> Array:
+def view_as_real(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.stack([lib.xp.real(self), lib.xp.imag(self)], axis=-1)
 
 
 @portable("aten::view_as_complex")
-def view_as_complex(lib: Library, self: Array) -> Array:
+def view_as_complex(lib: ArrayLibrary, self: Array) -> Array:
     return complex_(lib, self[..., 0], self[..., 1])
 
 
 @portable("aten::complex")
-def complex_(lib: Library, real: Array, imag: Array) -> Array:
+def complex_(lib: ArrayLibrary, real: Array, imag: Array) -> Array:
     d = dt.to_complex(lib.dtype_of(real))
     return lib.astype(real, d) + lib.astype(imag, d) * lib.number(1j, d)

@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 
 @portable("aten::scaled_dot_product_attention")
 def scaled_dot_product_attention(
-    lib: Library,
+    lib: ArrayLibrary,
     query: Array,
     key: Array,
     value: Array,
@@ -47,7 +47,7 @@ def scaled_dot_product_attention(
     return lib.in_opmath(f, query, key, value)
 
 
-def _causal(lib: Library, rows: Any, columns: Any) -> Array:
+def _causal(lib: ArrayLibrary, rows: Any, columns: Any) -> Array:
     """Which keys a query may see: those up to its own place."""
     at = lambda n: lib.xp.arange(n, dtype=lib.theirs(dt.int64))
     return lib.xp.expand_dims(at(columns), axis=0) <= lib.xp.expand_dims(at(rows), axis=1)

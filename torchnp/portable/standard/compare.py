@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 
 def _comparison(names: tuple[str, str], function: str) -> None:
     @portable(*names)
-    def row(lib: Library, self: Array, other: Any) -> Array:
+    def row(lib: ArrayLibrary, self: Array, other: Any) -> Array:
         a, b = lib.promote(self, other)
         if dt.is_bool(lib.dtype_of(a)) and function not in ("equal", "not_equal"):
             a, b = lib.astype(a, dt.uint8), lib.astype(b, dt.uint8)  # the standard orders numbers only
@@ -29,7 +29,7 @@ _comparison(("aten::ge.Tensor", "aten::ge.Scalar"), "greater_equal")
 
 def _logical(name: str, function: str) -> None:
     @portable(name)
-    def row(lib: Library, self: Array, other: Array) -> Array:
+    def row(lib: ArrayLibrary, self: Array, other: Array) -> Array:
         return getattr(lib.xp, function)(lib.astype(self, dt.bool_), lib.astype(other, dt.bool_))
 
 
@@ -39,13 +39,13 @@ _logical("aten::logical_xor", "logical_xor")
 
 
 @portable("aten::logical_not")
-def logical_not(lib: Library, self: Array) -> Array:
+def logical_not(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.logical_not(lib.astype(self, dt.bool_))
 
 
 def _predicate(name: str, function: str, of_integers: bool) -> None:
     @portable(name)
-    def row(lib: Library, self: Array) -> Array:
+    def row(lib: ArrayLibrary, self: Array) -> Array:
         if dt.is_inexact(lib.dtype_of(self)):
             return getattr(lib.xp, function)(self)
         return lib.full(self.shape, of_integers, dt.bool_)
@@ -57,51 +57,51 @@ _predicate("aten::isfinite", "isfinite", True)
 
 
 @portable("aten::isposinf")
-def isposinf(lib: Library, self: Array) -> Array:
+def isposinf(lib: ArrayLibrary, self: Array) -> Array:
     return self == math.inf if dt.is_inexact(lib.dtype_of(self)) else lib.full(self.shape, False, dt.bool_)
 
 
 @portable("aten::isneginf")
-def isneginf(lib: Library, self: Array) -> Array:
+def isneginf(lib: ArrayLibrary, self: Array) -> Array:
     return self == -math.inf if dt.is_inexact(lib.dtype_of(self)) else lib.full(self.shape, False, dt.bool_)
 
 
 @portable("aten::where.self", "aten::where.ScalarOther", "aten::where.ScalarSelf", "aten::where.Scalar")
-def where(lib: Library, condition: Array, self: Any, other: Any) -> Array:
+def where(lib: ArrayLibrary, condition: Array, self: Any, other: Any) -> Array:
     return lib.xp.where(lib.astype(condition, dt.bool_), *lib.promote(self, other))
 
 
 @portable("aten::masked_fill.Scalar", "aten::masked_fill.Tensor")
-def masked_fill(lib: Library, self: Array, mask: Array, value: Any) -> Array:
+def masked_fill(lib: ArrayLibrary, self: Array, mask: Array, value: Any) -> Array:
     d = lib.dtype_of(self)
     value = lib.astype(value, d) if lib.is_array(value) else lib.number(value, d)
     return lib.xp.where(lib.astype(mask, dt.bool_), value, self)
 
 
-def _larger(lib: Library, a: Array, b: Array) -> Array:
+def _larger(lib: ArrayLibrary, a: Array, b: Array) -> Array:
     if dt.is_bool(lib.dtype_of(a)):
         return lib.xp.logical_or(a, b)
     return lib.xp.maximum(a, b)
 
 
-def _smaller(lib: Library, a: Array, b: Array) -> Array:
+def _smaller(lib: ArrayLibrary, a: Array, b: Array) -> Array:
     if dt.is_bool(lib.dtype_of(a)):
         return lib.xp.logical_and(a, b)
     return lib.xp.minimum(a, b)
 
 
 @portable("aten::maximum", "aten::max.other")
-def maximum(lib: Library, self: Array, other: Array) -> Array:
+def maximum(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     return _larger(lib, *lib.promote(self, other))
 
 
 @portable("aten::minimum", "aten::min.other")
-def minimum(lib: Library, self: Array, other: Array) -> Array:
+def minimum(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     return _smaller(lib, *lib.promote(self, other))
 
 
 @portable("aten::fmax")
-def fmax(lib: Library, self: Array, other: Array) -> Array:
+def fmax(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     a, b = lib.promote(self, other)
     if not dt.is_inexact(lib.dtype_of(a)):
         return _larger(lib, a, b)
@@ -109,7 +109,7 @@ def fmax(lib: Library, self: Array, other: Array) -> Array:
 
 
 @portable("aten::fmin")
-def fmin(lib: Library, self: Array, other: Array) -> Array:
+def fmin(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     a, b = lib.promote(self, other)
     if not dt.is_inexact(lib.dtype_of(a)):
         return _smaller(lib, a, b)
@@ -117,7 +117,7 @@ def fmin(lib: Library, self: Array, other: Array) -> Array:
 
 
 @portable("aten::clamp", "aten::clamp.Tensor", "aten::clip", "aten::clip.Tensor")
-def clamp(lib: Library, self: Array, min: Any = None, max: Any = None) -> Array:
+def clamp(lib: ArrayLibrary, self: Array, min: Any = None, max: Any = None) -> Array:
     """Numbers do not change NaNs; tensors' NaNs are the result's."""
     d = lib.result_type(*(x for x in (self, min, max) if x is not None))
     x = lib.astype(self, d)
@@ -132,16 +132,16 @@ def clamp(lib: Library, self: Array, min: Any = None, max: Any = None) -> Array:
 
 
 @portable("aten::clamp_min", "aten::clamp_min.Tensor")
-def clamp_min(lib: Library, self: Array, min: Any) -> Array:
+def clamp_min(lib: ArrayLibrary, self: Array, min: Any) -> Array:
     return clamp(lib, self, min)
 
 
 @portable("aten::clamp_max", "aten::clamp_max.Tensor")
-def clamp_max(lib: Library, self: Array, max: Any) -> Array:
+def clamp_max(lib: ArrayLibrary, self: Array, max: Any) -> Array:
     return clamp(lib, self, None, max)
 
 
 @portable("aten::heaviside")
-def heaviside(lib: Library, self: Array, values: Array) -> Array:
+def heaviside(lib: ArrayLibrary, self: Array, values: Array) -> Array:
     zero, one = lib.number(0, lib.dtype_of(self)), lib.number(1, lib.dtype_of(self))
     return lib.xp.where(self == zero, values, lib.xp.where(self > zero, one, zero))

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 Function = Callable[..., list]  # a graph as a function of its inputs
 
 
 @portable("torch.ops.higher_order.cond")
-def cond(lib: Library, pred: Any, when_true: Function, when_false: Function, operands: Sequence[Any]) -> list:
+def cond(lib: ArrayLibrary, pred: Any, when_true: Function, when_false: Function, operands: Sequence[Any]) -> list:
     return when_true(*operands) if lib.item(pred) else when_false(*operands)
 
 
 @portable("torch.ops.higher_order.while_loop")
 def while_loop(
-    lib: Library, go_on: Function, body: Function, carried: Sequence[Any], additional: Sequence[Any]
+    lib: ArrayLibrary, go_on: Function, body: Function, carried: Sequence[Any], additional: Sequence[Any]
 ) -> list:
     values = list(carried)
     while lib.item(go_on(*values, *additional)[0]):
@@ -27,13 +27,15 @@ def while_loop(
 
 
 @portable("torch.ops.higher_order.map_impl")
-def map_impl(lib: Library, body: Function, xs: Sequence[Array], operands: Sequence[Any]) -> list:
+def map_impl(lib: ArrayLibrary, body: Function, xs: Sequence[Array], operands: Sequence[Any]) -> list:
     rows = [body(*(x[i, ...] for x in xs), *operands) for i in range(xs[0].shape[0])]
     return [lib.xp.stack(list(column), axis=0) for column in zip(*rows)]
 
 
 @portable("torch.ops.higher_order.scan")
-def scan(lib: Library, combine: Function, init: Sequence[Any], xs: Sequence[Array], additional: Sequence[Any]) -> list:
+def scan(
+    lib: ArrayLibrary, combine: Function, init: Sequence[Any], xs: Sequence[Array], additional: Sequence[Any]
+) -> list:
     carry, rows = list(init), []
     for i in range(xs[0].shape[0]):
         found = combine(*carry, *(x[i, ...] for x in xs), *additional)
@@ -43,5 +45,5 @@ def scan(lib: Library, combine: Function, init: Sequence[Any], xs: Sequence[Arra
 
 
 @portable("torch.ops.higher_order.wrap_with_set_grad_enabled")
-def wrap_with_set_grad_enabled(lib: Library, enabled: bool, body: Function, *operands: Any) -> list:
+def wrap_with_set_grad_enabled(lib: ArrayLibrary, enabled: bool, body: Function, *operands: Any) -> list:
     return body(*operands)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 Ints = Sequence[int]
@@ -19,7 +19,7 @@ def spread(values: Ints, n: int) -> list[int]:
 
 
 def windows(
-    lib: Library,
+    lib: ArrayLibrary,
     x: Array,
     kernel: Ints,
     stride: Ints,
@@ -52,7 +52,9 @@ def windows(
         )
 
 
-def correlated(lib: Library, x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Array:
+def correlated(
+    lib: ArrayLibrary, x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> Array:
     """The sum over the points of the filter."""
     outputs, n = w.shape[0], w.ndim - 2
     total = None
@@ -69,7 +71,7 @@ def correlated(lib: Library, x: Array, w: Array, stride: Ints, padding: Ints, di
     return total
 
 
-def _spread_out(lib: Library, x: Array, stride: Ints) -> Array:
+def _spread_out(lib: ArrayLibrary, x: Array, stride: Ints) -> Array:
     """Zeros between the elements of the last dimensions."""
     n = len(stride)
     for i in range(n):
@@ -83,7 +85,7 @@ def _spread_out(lib: Library, x: Array, stride: Ints) -> Array:
     return x
 
 
-def turned(lib: Library, w: Array, groups: int) -> Array:
+def turned(lib: ArrayLibrary, w: Array, groups: int) -> Array:
     """The filter of a transposed convolution as that of a convolution: flipped, with inputs and outputs exchanged."""
     n = w.ndim - 2
     w = lib.xp.flip(w, axis=tuple(range(2, n + 2)))
@@ -95,7 +97,7 @@ def turned(lib: Library, w: Array, groups: int) -> Array:
 
 @portable("aten::convolution")
 def convolution(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     weight: Array,
     bias: Array | None,
@@ -128,7 +130,7 @@ def convolution(
 
 @portable("aten::conv1d", "aten::conv2d", "aten::conv3d")
 def conv(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     weight: Array,
     bias: Array | None = None,
@@ -142,7 +144,7 @@ def conv(
 
 @portable("aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding")
 def conv_padding(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     weight: Array,
     bias: Array | None = None,
@@ -161,7 +163,7 @@ def conv_padding(
 
 @portable("aten::conv_transpose1d", "aten::conv_transpose2d.input", "aten::conv_transpose3d.input")
 def conv_transpose(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     weight: Array,
     bias: Array | None = None,

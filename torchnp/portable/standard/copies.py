@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 
@@ -25,51 +25,51 @@ from torchnp.portable.rows import Array, portable
     "prims::clone",
     "prims::device_put",
 )
-def same(lib: Library, self: Array, *args: Any, **kwargs: Any) -> Array:
+def same(lib: ArrayLibrary, self: Array, *args: Any, **kwargs: Any) -> Array:
     if kwargs.get("dtype") is not None or (len(args) > 1 and args[1] is not None and type(args[1]) is not bool):
         return NotImplemented
     return self
 
 
 @portable("aten::copy")
-def copy(lib: Library, self: Array, src: Any, non_blocking: bool = False) -> Array:
+def copy(lib: ArrayLibrary, self: Array, src: Any, non_blocking: bool = False) -> Array:
     d = lib.dtype_of(self)
     src = lib.astype(src, d) if lib.is_array(src) else lib.number(src, d)
     return src if tuple(src.shape) == tuple(self.shape) else lib.xp.broadcast_to(src, tuple(self.shape))
 
 
 @portable("aten::_to_copy")
-def to_copy(lib: Library, self: Array, *, dtype: Any = None, **_: Any) -> Array:
+def to_copy(lib: ArrayLibrary, self: Array, *, dtype: Any = None, **_: Any) -> Array:
     return self if dtype is None else lib.astype(self, dtype)
 
 
 @portable("aten::to.dtype")
-def to_dtype(lib: Library, self: Array, dtype: Any, *_: Any, **__: Any) -> Array:
+def to_dtype(lib: ArrayLibrary, self: Array, dtype: Any, *_: Any, **__: Any) -> Array:
     return lib.astype(self, dtype)
 
 
 @portable("aten::to.dtype_layout")
-def to_dtype_layout(lib: Library, self: Array, *, dtype: Any = None, **_: Any) -> Array:
+def to_dtype_layout(lib: ArrayLibrary, self: Array, *, dtype: Any = None, **_: Any) -> Array:
     return to_copy(lib, self, dtype=dtype)
 
 
 @portable("aten::to.other")
-def to_other(lib: Library, self: Array, other: Array, *_: Any, **__: Any) -> Array:
+def to_other(lib: ArrayLibrary, self: Array, other: Array, *_: Any, **__: Any) -> Array:
     return lib.astype(self, lib.dtype_of(other))
 
 
 @portable("aten::type_as")
-def type_as(lib: Library, self: Array, other: Array) -> Array:
+def type_as(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     return lib.astype(self, lib.dtype_of(other))
 
 
 @portable("aten::_assert_tensor_metadata", "aten::sym_constrain_range_for_size", "aten::sym_constrain_range")
-def no_check(lib: Library, *args: Any, **kwargs: Any) -> None:
+def no_check(lib: ArrayLibrary, *args: Any, **kwargs: Any) -> None:
     """Sizes and dtypes are checked when the program is called."""
 
 
 @portable("aten::_assert_scalar")
-def assert_scalar(lib: Library, self: Any, assert_msg: str) -> None:
+def assert_scalar(lib: ArrayLibrary, self: Any, assert_msg: str) -> None:
     if lib.is_traced(self):
         return
     if not self:
@@ -77,7 +77,7 @@ def assert_scalar(lib: Library, self: Any, assert_msg: str) -> None:
 
 
 @portable("aten::_assert_async", "aten::_assert_async.msg")
-def assert_async(lib: Library, self: Array, assert_msg: str = "Expected Tensor to be non-zero") -> None:
+def assert_async(lib: ArrayLibrary, self: Array, assert_msg: str = "Expected Tensor to be non-zero") -> None:
     """Values are not checked inside a trace, where there are none."""
     if not lib.is_traced(self) and not bool(self):
         raise RuntimeError(assert_msg)

@@ -6,21 +6,21 @@ import math
 from collections.abc import Sequence
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 Ints = Sequence[int]
 _NONE, _ROOT, _LENGTH = range(3)  # torch's codes of what a transform is divided by
 
 
-def _normalized(lib: Library, x: Array, mode: int, count: int) -> Array:
+def _normalized(lib: ArrayLibrary, x: Array, mode: int, count: int) -> Array:
     if mode == _NONE:
         return x
     return x * lib.number(1 / (math.sqrt(count) if mode == _ROOT else count), lib.dtype_of(x))
 
 
 @portable("aten::_fft_r2c")
-def fft_r2c(lib: Library, self: Array, dim: Ints, normalization: int, onesided: bool) -> Array:
+def fft_r2c(lib: ArrayLibrary, self: Array, dim: Ints, normalization: int, onesided: bool) -> Array:
     d = dt.to_complex(lib.dtype_of(self))
     if d == dt.complex32 or not dim:
         return NotImplemented
@@ -30,7 +30,7 @@ def fft_r2c(lib: Library, self: Array, dim: Ints, normalization: int, onesided: 
 
 
 @portable("aten::_fft_c2r")
-def fft_c2r(lib: Library, self: Array, dim: Ints, normalization: int, last_dim_size: int) -> Array:
+def fft_c2r(lib: ArrayLibrary, self: Array, dim: Ints, normalization: int, last_dim_size: int) -> Array:
     if not dim:
         return NotImplemented
     sizes = [self.shape[a] for a in dim[:-1]] + [last_dim_size]
@@ -39,7 +39,7 @@ def fft_c2r(lib: Library, self: Array, dim: Ints, normalization: int, last_dim_s
 
 
 @portable("aten::_fft_c2c")
-def fft_c2c(lib: Library, self: Array, dim: Ints, normalization: int, forward: bool) -> Array:
+def fft_c2c(lib: ArrayLibrary, self: Array, dim: Ints, normalization: int, forward: bool) -> Array:
     if not dim:
         return self
     axes = tuple(dim)
@@ -52,7 +52,7 @@ _BY_NAME = {None: 0, "backward": 0, "ortho": _ROOT, "forward": _LENGTH}
 _INVERSE = {None: _LENGTH, "backward": _LENGTH, "ortho": _ROOT, "forward": 0}
 
 
-def _resized(lib: Library, x: Array, n: int | None, dim: int) -> Array:
+def _resized(lib: ArrayLibrary, x: Array, n: int | None, dim: int) -> Array:
     """A dimension cut or filled with zeros to a length."""
     if n is None or x.shape[dim] == n:
         return x
@@ -61,33 +61,35 @@ def _resized(lib: Library, x: Array, n: int | None, dim: int) -> Array:
 
 
 @portable("aten::fft_rfft")
-def rfft(lib: Library, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
+def rfft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     return fft_r2c(lib, _resized(lib, lib.to_float(self), n, dim), [dim], _BY_NAME[norm], True)
 
 
 @portable("aten::fft_irfft")
-def irfft(lib: Library, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
+def irfft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     if not dt.is_complex(lib.dtype_of(self)):
         return NotImplemented
     size = 2 * (self.shape[dim] - 1) if n is None else n
     return fft_c2r(lib, _resized(lib, self, size // 2 + 1, dim), [dim], _INVERSE[norm], size)
 
 
-def _complex(lib: Library, x: Array) -> Array:
+def _complex(lib: ArrayLibrary, x: Array) -> Array:
     return lib.astype(x, dt.to_complex(lib.dtype_of(lib.to_float(x))))
 
 
 @portable("aten::fft_fft")
-def fft(lib: Library, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
+def fft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     return fft_c2c(lib, _resized(lib, _complex(lib, self), n, dim), [dim], _BY_NAME[norm], True)
 
 
 @portable("aten::fft_ifft")
-def ifft(lib: Library, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
+def ifft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     return fft_c2c(lib, _resized(lib, _complex(lib, self), n, dim), [dim], _INVERSE[norm], False)
 
 
-def _several(lib: Library, self: Array, s: Ints | None, dim: Ints | None, norm: str | None, forward: bool) -> Array:
+def _several(
+    lib: ArrayLibrary, self: Array, s: Ints | None, dim: Ints | None, norm: str | None, forward: bool
+) -> Array:
     if s is not None:
         return NotImplemented
     axes = tuple(range(self.ndim)) if dim is None else tuple(dim)
@@ -95,20 +97,26 @@ def _several(lib: Library, self: Array, s: Ints | None, dim: Ints | None, norm: 
 
 
 @portable("aten::fft_fft2")
-def fft2(lib: Library, self: Array, s: Ints | None = None, dim: Ints = (-2, -1), norm: str | None = None) -> Array:
+def fft2(lib: ArrayLibrary, self: Array, s: Ints | None = None, dim: Ints = (-2, -1), norm: str | None = None) -> Array:
     return _several(lib, self, s, dim, norm, True)
 
 
 @portable("aten::fft_ifft2")
-def ifft2(lib: Library, self: Array, s: Ints | None = None, dim: Ints = (-2, -1), norm: str | None = None) -> Array:
+def ifft2(
+    lib: ArrayLibrary, self: Array, s: Ints | None = None, dim: Ints = (-2, -1), norm: str | None = None
+) -> Array:
     return _several(lib, self, s, dim, norm, False)
 
 
 @portable("aten::fft_fftn")
-def fftn(lib: Library, self: Array, s: Ints | None = None, dim: Ints | None = None, norm: str | None = None) -> Array:
+def fftn(
+    lib: ArrayLibrary, self: Array, s: Ints | None = None, dim: Ints | None = None, norm: str | None = None
+) -> Array:
     return _several(lib, self, s, dim, norm, True)
 
 
 @portable("aten::fft_ifftn")
-def ifftn(lib: Library, self: Array, s: Ints | None = None, dim: Ints | None = None, norm: str | None = None) -> Array:
+def ifftn(
+    lib: ArrayLibrary, self: Array, s: Ints | None = None, dim: Ints | None = None, norm: str | None = None
+) -> Array:
     return _several(lib, self, s, dim, norm, False)

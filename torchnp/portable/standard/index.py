@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import wrap
 
 
-def from_front(lib: Library, index: Array, length: int) -> Array:
+def from_front(lib: ArrayLibrary, index: Array, length: int) -> Array:
     """Indices with those that count from the end made positive, as int64."""
     index = lib.astype(index, dt.int64)
     return lib.xp.where(index < 0, index + length, index)
 
 
 @portable("aten::index_select")
-def index_select(lib: Library, self: Array, dim: int, index: Array) -> Array:
+def index_select(lib: ArrayLibrary, self: Array, dim: int, index: Array) -> Array:
     if not self.ndim:
         return NotImplemented
     return lib.xp.take(self, lib.xp.reshape(index, (-1,)), axis=wrap(dim, self.ndim))
@@ -27,7 +27,7 @@ def index_select(lib: Library, self: Array, dim: int, index: Array) -> Array:
 
 @portable("aten::embedding")
 def embedding(
-    lib: Library,
+    lib: ArrayLibrary,
     weight: Array,
     indices: Array,
     padding_idx: int = -1,
@@ -39,7 +39,7 @@ def embedding(
 
 
 @portable("aten::gather")
-def gather(lib: Library, self: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
+def gather(lib: ArrayLibrary, self: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
     if not self.ndim or not index.ndim or 0 in index.shape:
         return NotImplemented
     d = wrap(dim, self.ndim)
@@ -50,13 +50,13 @@ def gather(lib: Library, self: Array, dim: int, index: Array, *, sparse_grad: bo
 
 
 @portable("aten::take_along_dim")
-def take_along_dim(lib: Library, self: Array, indices: Array, dim: int | None = None) -> Array:
+def take_along_dim(lib: ArrayLibrary, self: Array, indices: Array, dim: int | None = None) -> Array:
     if dim is None:
         return lib.xp.take(lib.xp.reshape(self, (-1,)), lib.xp.reshape(indices, (-1,)), axis=0)
     return lib.xp.take_along_axis(self, lib.astype(indices, dt.int64), axis=wrap(dim, self.ndim))
 
 
-def _flat_places(lib: Library, lengths: Sequence[int], given: list[Array]) -> Array:
+def _flat_places(lib: ArrayLibrary, lengths: Sequence[int], given: list[Array]) -> Array:
     """The places of several index arrays in the dimensions that they index, merged."""
     flat = None
     for n, index in zip(lengths, given):
@@ -66,7 +66,7 @@ def _flat_places(lib: Library, lengths: Sequence[int], given: list[Array]) -> Ar
 
 
 @portable("aten::index.Tensor", "aten::_unsafe_index.Tensor")
-def index(lib: Library, self: Array, indices: list[Array | None]) -> Array:
+def index(lib: ArrayLibrary, self: Array, indices: list[Array | None]) -> Array:
     """Integer arrays of one or of adjacent dimensions: those dimensions are merged, and taken from."""
     given = [x for x in indices if x is not None]
     if any(lib.dtype_of(x) in (dt.bool_, dt.uint8) for x in given) or not given:
@@ -85,7 +85,7 @@ def index(lib: Library, self: Array, indices: list[Array | None]) -> Array:
 
 
 @portable("aten::one_hot")
-def one_hot(lib: Library, self: Array, num_classes: int = -1) -> Array:
+def one_hot(lib: ArrayLibrary, self: Array, num_classes: int = -1) -> Array:
     if num_classes <= 0:
         return NotImplemented
     classes = lib.xp.arange(num_classes, dtype=lib.theirs(dt.int64))
@@ -93,7 +93,9 @@ def one_hot(lib: Library, self: Array, num_classes: int = -1) -> Array:
 
 
 @portable("aten::bucketize.Tensor")
-def bucketize(lib: Library, self: Array, boundaries: Array, *, out_int32: bool = False, right: bool = False) -> Array:
+def bucketize(
+    lib: ArrayLibrary, self: Array, boundaries: Array, *, out_int32: bool = False, right: bool = False
+) -> Array:
     a, b = lib.promote(boundaries, self)
     found = lib.xp.searchsorted(a, lib.xp.reshape(b, (-1,)), side="right" if right else "left")
     return lib.astype(lib.xp.reshape(found, tuple(self.shape)), dt.int32 if out_int32 else dt.int64)
@@ -101,7 +103,7 @@ def bucketize(lib: Library, self: Array, boundaries: Array, *, out_int32: bool =
 
 @portable("aten::isin.Tensor_Tensor")
 def isin(
-    lib: Library, elements: Array, test_elements: Array, *, assume_unique: bool = False, invert: bool = False
+    lib: ArrayLibrary, elements: Array, test_elements: Array, *, assume_unique: bool = False, invert: bool = False
 ) -> Array:
     tests = lib.xp.reshape(test_elements, (-1,))
     found = lib.xp.any(lib.xp.expand_dims(elements, axis=-1) == tests, axis=-1)
@@ -109,7 +111,7 @@ def isin(
 
 
 @portable("aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor")
-def index_fill(lib: Library, self: Array, dim: int, index: Array, value: Any) -> Array:
+def index_fill(lib: ArrayLibrary, self: Array, dim: int, index: Array, value: Any) -> Array:
     """The places are those that are among the indices."""
     if not self.ndim:
         return NotImplemented
@@ -123,5 +125,5 @@ def index_fill(lib: Library, self: Array, dim: int, index: Array, value: Any) ->
 
 
 @portable("aten::_local_scalar_dense", "aten::item")
-def local_scalar_dense(lib: Library, self: Array) -> Any:
+def local_scalar_dense(lib: ArrayLibrary, self: Array) -> Any:
     return lib.item(self)

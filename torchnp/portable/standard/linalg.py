@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 
-def _has(lib: Library, function: str) -> bool:
-    return hasattr(getattr(lib.xp, "linalg", None), function)
+def _has(lib: ArrayLibrary, function: str) -> bool:
+    """Dask's functions take single matrices in chunks, and no batches: there they run on the host."""
+    return lib.kind != "dask" and hasattr(getattr(lib.xp, "linalg", None), function)
 
 
-def _success(lib: Library, matrices: Array) -> Array:
+def _success(lib: ArrayLibrary, matrices: Array) -> Array:
     """LAPACK's information of a batch: 0, since other libraries raise or give NaN instead."""
     return lib.full(matrices.shape[:-2], 0, dt.int32)
 
 
 @portable("aten::linalg_cholesky")
-def linalg_cholesky(lib: Library, self: Array, *, upper: bool = False) -> Array:
+def linalg_cholesky(lib: ArrayLibrary, self: Array, *, upper: bool = False) -> Array:
     if not _has(lib, "cholesky"):
         return NotImplemented
     found = lib.xp.linalg.cholesky(self)
@@ -28,13 +29,13 @@ def linalg_cholesky(lib: Library, self: Array, *, upper: bool = False) -> Array:
 
 @portable("aten::linalg_cholesky_ex")
 def linalg_cholesky_ex(
-    lib: Library, self: Array, *, upper: bool = False, check_errors: bool = False
+    lib: ArrayLibrary, self: Array, *, upper: bool = False, check_errors: bool = False
 ) -> tuple[Array, Array]:
     found: Any = linalg_cholesky(lib, self, upper=upper)
     return NotImplemented if found is NotImplemented else (found, _success(lib, self))
 
 
-def _solved(lib: Library, A: Array, B: Array) -> Array:
+def _solved(lib: ArrayLibrary, A: Array, B: Array) -> Array:
     """Solve for matrices, or for one vector where shapes say so."""
     vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
     if vector:
@@ -43,7 +44,7 @@ def _solved(lib: Library, A: Array, B: Array) -> Array:
 
 
 @portable("aten::linalg_solve")
-def linalg_solve(lib: Library, A: Array, B: Array, *, left: bool = True) -> Array:
+def linalg_solve(lib: ArrayLibrary, A: Array, B: Array, *, left: bool = True) -> Array:
     if not left or not _has(lib, "solve") or 0 in B.shape:
         return NotImplemented
     return _solved(lib, A, B)
@@ -51,28 +52,28 @@ def linalg_solve(lib: Library, A: Array, B: Array, *, left: bool = True) -> Arra
 
 @portable("aten::linalg_solve_ex")
 def linalg_solve_ex(
-    lib: Library, A: Array, B: Array, *, left: bool = True, check_errors: bool = False
+    lib: ArrayLibrary, A: Array, B: Array, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Array, Array]:
     found: Any = linalg_solve(lib, A, B, left=left)
     return NotImplemented if found is NotImplemented else (found, _success(lib, A))
 
 
 @portable("aten::linalg_inv")
-def linalg_inv(lib: Library, A: Array) -> Array:
+def linalg_inv(lib: ArrayLibrary, A: Array) -> Array:
     return lib.xp.linalg.inv(A) if _has(lib, "inv") and 0 not in A.shape else NotImplemented
 
 
 @portable("aten::linalg_inv_ex")
-def linalg_inv_ex(lib: Library, A: Array, *, check_errors: bool = False) -> tuple[Array, Array]:
+def linalg_inv_ex(lib: ArrayLibrary, A: Array, *, check_errors: bool = False) -> tuple[Array, Array]:
     found: Any = linalg_inv(lib, A)
     return NotImplemented if found is NotImplemented else (found, _success(lib, A))
 
 
 @portable("aten::linalg_det")
-def linalg_det(lib: Library, A: Array) -> Array:
+def linalg_det(lib: ArrayLibrary, A: Array) -> Array:
     return lib.xp.linalg.det(A) if _has(lib, "det") and 0 not in A.shape else NotImplemented
 
 
 @portable("aten::_linalg_check_errors")
-def linalg_check_errors(lib: Library, info: Array, api_name: str, *, is_matrix: bool) -> None:
+def linalg_check_errors(lib: ArrayLibrary, info: Array, api_name: str, *, is_matrix: bool) -> None:
     """Libraries raise by themselves, or give NaN: there is no information of LAPACK's to check."""

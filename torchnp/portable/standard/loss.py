@@ -6,21 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 _NONE, _MEAN, _SUM = range(3)  # torch's codes of reductions
 
 
-def _reduced(lib: Library, x: Array, reduction: int) -> Array:
+def _reduced(lib: ArrayLibrary, x: Array, reduction: int) -> Array:
     if reduction == _NONE:
         return x
     return lib.call("aten::mean" if reduction == _MEAN else "aten::sum", x)
 
 
-def _of_two(name: str, loss: Callable[[Library, Array, Array], Array]) -> None:
+def _of_two(name: str, loss: Callable[[ArrayLibrary, Array, Array], Array]) -> None:
     @portable(name)
-    def row(lib: Library, self: Array, target: Array, reduction: int = _MEAN) -> Array:
+    def row(lib: ArrayLibrary, self: Array, target: Array, reduction: int = _MEAN) -> Array:
         return _reduced(lib, lib.in_opmath(lambda x, y: loss(lib, x, y), *lib.promote(self, target)), reduction)
 
 
@@ -30,7 +30,7 @@ _of_two("aten::soft_margin_loss", lambda lib, x, y: lib.xp.log1p(lib.xp.exp(-x *
 
 
 @portable("aten::smooth_l1_loss")
-def smooth_l1_loss(lib: Library, self: Array, target: Array, reduction: int = _MEAN, beta: float = 1.0) -> Array:
+def smooth_l1_loss(lib: ArrayLibrary, self: Array, target: Array, reduction: int = _MEAN, beta: float = 1.0) -> Array:
     def f(x: Array, y: Array) -> Array:
         z = lib.xp.abs(x - y)
         return z if beta == 0 else lib.xp.where(z < beta, 0.5 * z * z / beta, z - 0.5 * beta)
@@ -39,7 +39,7 @@ def smooth_l1_loss(lib: Library, self: Array, target: Array, reduction: int = _M
 
 
 @portable("aten::huber_loss")
-def huber_loss(lib: Library, self: Array, target: Array, reduction: int = _MEAN, delta: float = 1.0) -> Array:
+def huber_loss(lib: ArrayLibrary, self: Array, target: Array, reduction: int = _MEAN, delta: float = 1.0) -> Array:
     def f(x: Array, y: Array) -> Array:
         z = lib.xp.abs(x - y)
         return lib.xp.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
@@ -49,7 +49,7 @@ def huber_loss(lib: Library, self: Array, target: Array, reduction: int = _MEAN,
 
 @portable("aten::binary_cross_entropy")
 def binary_cross_entropy(
-    lib: Library, self: Array, target: Array, weight: Array | None = None, reduction: int = _MEAN
+    lib: ArrayLibrary, self: Array, target: Array, weight: Array | None = None, reduction: int = _MEAN
 ) -> Array:
     """Logarithms are at least -100, as in torch."""
 
@@ -64,7 +64,7 @@ def binary_cross_entropy(
 
 @portable("aten::binary_cross_entropy_with_logits")
 def binary_cross_entropy_with_logits(
-    lib: Library,
+    lib: ArrayLibrary,
     self: Array,
     target: Array,
     weight: Array | None = None,
@@ -78,7 +78,7 @@ def binary_cross_entropy_with_logits(
 
 
 @portable("aten::kl_div")
-def kl_div(lib: Library, self: Array, target: Array, reduction: int = _MEAN, *, log_target: bool = False) -> Array:
+def kl_div(lib: ArrayLibrary, self: Array, target: Array, reduction: int = _MEAN, *, log_target: bool = False) -> Array:
     x, y = lib.promote(self, target)
 
     def f(x: Array, y: Array) -> Array:
@@ -96,7 +96,7 @@ def kl_div(lib: Library, self: Array, target: Array, reduction: int = _MEAN, *, 
 
 
 def _nll(
-    lib: Library, self: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int
+    lib: ArrayLibrary, self: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int
 ) -> tuple[Array, Array]:
     """The loss, and the total weight. Classes are dimension 1, or 0 of one sample."""
     d, classes = lib.dtype_of(self), 1 if self.ndim > 1 else 0
@@ -116,7 +116,7 @@ def _nll(
 
 @portable("aten::nll_loss_forward", "aten::nll_loss2d_forward")
 def nll_loss_forward(
-    lib: Library, self: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int
+    lib: ArrayLibrary, self: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int
 ) -> tuple[Array, Array]:
     if 0 in self.shape:
         return NotImplemented
@@ -125,7 +125,7 @@ def nll_loss_forward(
 
 @portable("aten::nll_loss", "aten::nll_loss_nd", "aten::nll_loss2d")
 def nll_loss(
-    lib: Library,
+    lib: ArrayLibrary,
     self: Array,
     target: Array,
     weight: Array | None = None,
@@ -138,7 +138,7 @@ def nll_loss(
 
 @portable("aten::cross_entropy_loss")
 def cross_entropy_loss(
-    lib: Library,
+    lib: ArrayLibrary,
     self: Array,
     target: Array,
     weight: Array | None = None,
@@ -168,7 +168,7 @@ def cross_entropy_loss(
 
 
 def _of_probabilities(
-    lib: Library, logs: Array, target: Array, weight: Array | None, reduction: int, smoothing: float, classes: int
+    lib: ArrayLibrary, logs: Array, target: Array, weight: Array | None, reduction: int, smoothing: float, classes: int
 ) -> Array:
     n = logs.shape[classes]
     target = target * (1 - smoothing) + smoothing / n if smoothing else target

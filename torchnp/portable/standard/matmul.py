@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 
 @portable("aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot")
-def matmul(lib: Library, self: Array, other: Array) -> Array:
+def matmul(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     if dt.is_bool(lib.dtype_of(self)):
         return NotImplemented
     return lib.in_opmath(lib.xp.matmul, self, other)
 
 
 @portable("aten::vdot")
-def vdot(lib: Library, self: Array, other: Array) -> Array:
+def vdot(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     return matmul(lib, lib.call("aten::conj", self), other)
 
 
-def _plus_product(lib: Library, self: Array, a: Array, b: Array, beta: Any, alpha: Any) -> Array:
+def _plus_product(lib: ArrayLibrary, self: Array, a: Array, b: Array, beta: Any, alpha: Any) -> Array:
     """``beta * self + alpha * (a @ b)``; with beta 0 NaNs of ``self`` do not count."""
 
     def f(c: Array, x: Array, y: Array) -> Array:
@@ -37,22 +37,22 @@ def _plus_product(lib: Library, self: Array, a: Array, b: Array, beta: Any, alph
 
 
 @portable("aten::addmm")
-def addmm(lib: Library, self: Array, mat1: Array, mat2: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
+def addmm(lib: ArrayLibrary, self: Array, mat1: Array, mat2: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
     return _plus_product(lib, self, mat1, mat2, beta, alpha)
 
 
 @portable("aten::baddbmm")
-def baddbmm(lib: Library, self: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
+def baddbmm(lib: ArrayLibrary, self: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
     return _plus_product(lib, self, batch1, batch2, beta, alpha)
 
 
 @portable("aten::addmv")
-def addmv(lib: Library, self: Array, mat: Array, vec: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
+def addmv(lib: ArrayLibrary, self: Array, mat: Array, vec: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
     return _plus_product(lib, self, mat, vec, beta, alpha)
 
 
 @portable("aten::linear")
-def linear(lib: Library, input: Array, weight: Array, bias: Array | None = None) -> Array:
+def linear(lib: ArrayLibrary, input: Array, weight: Array, bias: Array | None = None) -> Array:
     def f(x: Array, w: Array, b: Array | None) -> Array:
         y = lib.xp.matmul(x, w if w.ndim == 1 else lib.xp.permute_dims(w, (1, 0)))
         return y if b is None else y + b
@@ -61,12 +61,12 @@ def linear(lib: Library, input: Array, weight: Array, bias: Array | None = None)
 
 
 @portable("aten::outer", "aten::ger")
-def outer(lib: Library, self: Array, vec2: Array) -> Array:
+def outer(lib: ArrayLibrary, self: Array, vec2: Array) -> Array:
     return lib.call("aten::mul.Tensor", lib.xp.expand_dims(self, axis=1), lib.xp.expand_dims(vec2, axis=0))
 
 
 @portable("aten::einsum")
-def einsum(lib: Library, equation: str, tensors: list[Array], *, path: Any = None) -> Array:
+def einsum(lib: ArrayLibrary, equation: str, tensors: list[Array], *, path: Any = None) -> Array:
     """By the library's own function, which many have though the standard does not."""
     function = getattr(lib.xp, "einsum", None)
     if function is None:
@@ -75,6 +75,6 @@ def einsum(lib: Library, equation: str, tensors: list[Array], *, path: Any = Non
 
 
 @portable("aten::tensordot")
-def tensordot(lib: Library, self: Array, other: Array, dims_self: list[int], dims_other: list[int]) -> Array:
+def tensordot(lib: ArrayLibrary, self: Array, other: Array, dims_self: list[int], dims_other: list[int]) -> Array:
     f = lambda a, b: lib.xp.tensordot(a, b, axes=(tuple(dims_self), tuple(dims_other)))
     return lib.in_opmath(f, self, other)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 Ints = Sequence[int]
 
 
-def _moments(lib: Library, x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
+def _moments(lib: ArrayLibrary, x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
     """Deviations from the mean, the mean and the inverse deviation."""
     mean = lib.xp.mean(x, axis=axes, keepdims=True)
     d = x - mean
@@ -25,13 +25,13 @@ def _affine(x: Array, weight: Array | None, bias: Array | None) -> Array:
     return x if bias is None else x + bias
 
 
-def _wide(lib: Library, x: Array | None) -> Array | None:
+def _wide(lib: ArrayLibrary, x: Array | None) -> Array | None:
     return None if x is None else lib.astype(x, dt.opmath(lib.dtype_of(x)))
 
 
 @portable("aten::native_layer_norm")
 def native_layer_norm(
-    lib: Library, input: Array, normalized_shape: Ints, weight: Array | None, bias: Array | None, eps: float
+    lib: ArrayLibrary, input: Array, normalized_shape: Ints, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
     axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     d, mean, rstd = _moments(lib, _wide(lib, input), axes, eps)
@@ -42,7 +42,7 @@ def native_layer_norm(
 
 @portable("aten::layer_norm")
 def layer_norm(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     normalized_shape: Ints,
     weight: Array | None = None,
@@ -55,7 +55,7 @@ def layer_norm(
 
 @portable("aten::rms_norm")
 def rms_norm(
-    lib: Library, input: Array, normalized_shape: Ints, weight: Array | None = None, eps: float | None = None
+    lib: ArrayLibrary, input: Array, normalized_shape: Ints, weight: Array | None = None, eps: float | None = None
 ) -> Array:
     axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     if dt.is_complex(lib.dtype_of(input)):
@@ -69,7 +69,7 @@ def rms_norm(
 
 @portable("aten::native_group_norm")
 def native_group_norm(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     weight: Array | None,
     bias: Array | None,
@@ -80,18 +80,18 @@ def native_group_norm(
     eps: float,
 ) -> tuple[Array, Array, Array]:
     shape, d = tuple(input.shape), lib.dtype_of(input)
-    x = lib.xp.reshape(_wide(lib, input), (N, group, C * HxW // group))
+    x = lib.call("aten::view", _wide(lib, input), (N, group, C * HxW // group))
     deviations, mean, rstd = _moments(lib, x, (2,), eps)
     channels = (C, *[1] * (input.ndim - 2))
     w, b = (None if p is None else lib.xp.reshape(_wide(lib, p), channels) for p in (weight, bias))
-    y = _affine(lib.xp.reshape(deviations * rstd, shape), w, b)
+    y = _affine(lib.call("aten::view", deviations * rstd, shape), w, b)
     stats = d if weight is None or lib.dtype_of(weight) == d else dt.float32
     return lib.astype(y, d), *(lib.astype(lib.xp.reshape(v, (N, group)), stats) for v in (mean, rstd))
 
 
 @portable("aten::group_norm")
 def group_norm(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     num_groups: int,
     weight: Array | None = None,
@@ -106,12 +106,12 @@ def group_norm(
 # ---------------------------------------------------------------- batches
 
 
-def _channels(lib: Library, x: Array | None, ndim: int) -> Array | None:
+def _channels(lib: ArrayLibrary, x: Array | None, ndim: int) -> Array | None:
     return None if x is None else lib.xp.reshape(_wide(lib, x), (-1, *[1] * (ndim - 2)))
 
 
 def _fixed(
-    lib: Library, x: Array, weight: Array | None, bias: Array | None, mean: Array, variance: Array, eps: float
+    lib: ArrayLibrary, x: Array, weight: Array | None, bias: Array | None, mean: Array, variance: Array, eps: float
 ) -> Array:
     """Normalize by given statistics, as one multiplication and one addition."""
     scale = 1 / lib.xp.sqrt(_wide(lib, variance) + eps)
@@ -122,13 +122,13 @@ def _fixed(
     return lib.astype(y, lib.dtype_of(x))
 
 
-def _empty(lib: Library, x: Array) -> Array:
+def _empty(lib: ArrayLibrary, x: Array) -> Array:
     return lib.full((0,), 0, lib.dtype_of(x))
 
 
 @portable("aten::_native_batch_norm_legit_no_training")
 def native_batch_norm_legit_no_training(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     weight: Array | None,
     bias: Array | None,
@@ -144,7 +144,7 @@ def native_batch_norm_legit_no_training(
 
 @portable("aten::_native_batch_norm_legit_functional")
 def native_batch_norm_legit_functional(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     weight: Array | None,
     bias: Array | None,
@@ -174,7 +174,13 @@ def native_batch_norm_legit_functional(
 
 @portable("aten::_native_batch_norm_legit.no_stats")
 def native_batch_norm_legit_no_stats(
-    lib: Library, input: Array, weight: Array | None, bias: Array | None, training: bool, momentum: float, eps: float
+    lib: ArrayLibrary,
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    training: bool,
+    momentum: float,
+    eps: float,
 ) -> tuple[Array, ...]:
     none: Any = None
     return native_batch_norm_legit_functional(lib, input, weight, bias, none, none, training, momentum, eps)[:3]
@@ -182,7 +188,7 @@ def native_batch_norm_legit_no_stats(
 
 @portable("aten::batch_norm")
 def batch_norm(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     weight: Array | None,
     bias: Array | None,
@@ -202,7 +208,7 @@ def batch_norm(
 
 @portable("aten::instance_norm")
 def instance_norm(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     weight: Array | None,
     bias: Array | None,
@@ -223,12 +229,12 @@ def instance_norm(
 
 
 @portable("aten::cosine_similarity")
-def cosine_similarity(lib: Library, x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08) -> Array:
+def cosine_similarity(lib: ArrayLibrary, x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08) -> Array:
     a, b = lib.promote(x1, x2)
     return lib.in_opmath(lambda x, y: _cosine(lib, x, y, dim, eps), a, b)
 
 
-def _cosine(lib: Library, x: Array, y: Array, dim: int, eps: float) -> Array:
+def _cosine(lib: ArrayLibrary, x: Array, y: Array, dim: int, eps: float) -> Array:
     unit = lambda v: (
         v / lib.xp.maximum(lib.xp.sqrt(lib.xp.sum(v * v, axis=dim, keepdims=True)), lib.number(eps, lib.dtype_of(v)))
     )

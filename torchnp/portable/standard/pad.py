@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import part
 
 
 @portable("aten::constant_pad_nd")
-def constant_pad_nd(lib: Library, self: Array, pad: Sequence[int], value: Any = 0) -> Array:
+def constant_pad_nd(lib: ArrayLibrary, self: Array, pad: Sequence[int], value: Any = 0) -> Array:
     """Negative amounts cut off."""
     x = self
     for i in range(0, len(pad), 2):
@@ -27,7 +27,7 @@ def constant_pad_nd(lib: Library, self: Array, pad: Sequence[int], value: Any = 
     return x
 
 
-def _taken(lib: Library, x: Array, pad: Sequence[int], places: Any) -> Array:
+def _taken(lib: ArrayLibrary, x: Array, pad: Sequence[int], places: Any) -> Array:
     """Take, along each dimension, the elements at computed places."""
     for i in range(0, len(pad), 2):
         d = x.ndim - 1 - i // 2
@@ -42,23 +42,23 @@ def _reflected(at: np.ndarray, n: int) -> np.ndarray:
 
 
 @portable("aten::reflection_pad1d", "aten::reflection_pad2d", "aten::reflection_pad3d")
-def reflection_pad(lib: Library, self: Array, padding: Sequence[int]) -> Array:
+def reflection_pad(lib: ArrayLibrary, self: Array, padding: Sequence[int]) -> Array:
     return _taken(lib, self, padding, _reflected)
 
 
 @portable("aten::replication_pad1d", "aten::replication_pad2d", "aten::replication_pad3d")
-def replication_pad(lib: Library, self: Array, padding: Sequence[int]) -> Array:
+def replication_pad(lib: ArrayLibrary, self: Array, padding: Sequence[int]) -> Array:
     return _taken(lib, self, padding, lambda at, n: np.clip(at, 0, n - 1))
 
 
 @portable("aten::_pad_circular")
-def pad_circular(lib: Library, self: Array, pad: Sequence[int]) -> Array:
+def pad_circular(lib: ArrayLibrary, self: Array, pad: Sequence[int]) -> Array:
     return _taken(lib, self, pad, lambda at, n: at % n)
 
 
 @portable("aten::pad", "aten::_pad_enum")
 def pad(
-    lib: Library, self: Array, pad: Sequence[int], mode: str | int = "constant", value: float | None = None
+    lib: ArrayLibrary, self: Array, pad: Sequence[int], mode: str | int = "constant", value: float | None = None
 ) -> Array:
     mode = ("constant", "reflect", "replicate", "circular")[mode] if isinstance(mode, int) else mode
     if mode == "constant":

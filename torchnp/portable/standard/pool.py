@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.convolution import spread, windows
 
 Ints = Sequence[int]
 
 
-def _lowest(lib: Library, x: Array) -> Any:
+def _lowest(lib: ArrayLibrary, x: Array) -> Any:
     d = lib.dtype_of(x)
     return -math.inf if dt.is_inexact(d) else int(np.iinfo(d).min)
 
 
 def _maximum_over(
-    lib: Library, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil: bool
+    lib: ArrayLibrary, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil: bool
 ) -> Array:
     best = None
     for _, seen in windows(lib, x, kernel, stride, padding, dilation, _lowest(lib, x), ceil):
@@ -38,7 +38,7 @@ def _sizes(kernel: Ints, stride: Ints, n: int) -> tuple[list[int], list[int]]:
 def _max_pool(name: str, n: int) -> None:
     @portable(name)
     def row(
-        lib: Library,
+        lib: ArrayLibrary,
         self: Array,
         kernel_size: Ints,
         stride: Ints = (),
@@ -58,7 +58,7 @@ _max_pool("aten::max_pool3d", 3)
 def _max_pool_with_indices(name: str, n: int) -> None:
     @portable(name)
     def row(
-        lib: Library,
+        lib: ArrayLibrary,
         self: Array,
         kernel_size: Ints,
         stride: Ints = (),
@@ -109,7 +109,7 @@ def _counts(x: Array, kernel: Ints, stride: Ints, padding: Ints, ceil: bool, inc
 def _avg_pool(name: str, n: int) -> None:
     @portable(name)
     def row(
-        lib: Library,
+        lib: ArrayLibrary,
         self: Array,
         kernel_size: Ints,
         stride: Ints = (),
@@ -152,7 +152,7 @@ _avg_pool("aten::avg_pool3d", 3)
     "aten::_adaptive_avg_pool2d",
     "aten::_adaptive_avg_pool3d",
 )
-def adaptive_avg_pool(lib: Library, self: Array, output_size: Ints) -> Array:
+def adaptive_avg_pool(lib: ArrayLibrary, self: Array, output_size: Ints) -> Array:
     """The mean over each dimension's bins: a product with a matrix of 1 / size, where they overlap."""
     n = len(output_size)
     d = lib.dtype_of(self)
@@ -169,7 +169,7 @@ def adaptive_avg_pool(lib: Library, self: Array, output_size: Ints) -> Array:
     return lib.in_opmath(mean, self)
 
 
-def _binned(lib: Library, x: Array, dim: int, bins: int) -> Array:
+def _binned(lib: ArrayLibrary, x: Array, dim: int, bins: int) -> Array:
     length = x.shape[dim]
     if bins == length:
         return x

@@ -6,7 +6,7 @@ from typing import Any
 
 import torchnp
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, Row, portable
 
 NOT_PORTABLE = frozenset(
@@ -26,7 +26,7 @@ _HERE = (
 
 
 def _kernel_of(name: str) -> Row:
-    def row(lib: Library, *args: Any, **kwargs: Any) -> Any:
+    def row(lib: ArrayLibrary, *args: Any, **kwargs: Any) -> Any:
         return torchnp.table[name](*args, **kwargs)
 
     return row
@@ -38,66 +38,66 @@ for _name in torchnp.table:
 
 
 @portable("prims::full")
-def full(lib: Library, shape: Any, fill_value: Any, *, dtype: Any, **_: Any) -> Array:
+def full(lib: ArrayLibrary, shape: Any, fill_value: Any, *, dtype: Any, **_: Any) -> Array:
     return lib.full(shape, fill_value, dtype)
 
 
 @portable("prims::full_like")
-def full_like(lib: Library, a: Array, fill_value: Any, *, dtype: Any, **_: Any) -> Array:
+def full_like(lib: ArrayLibrary, a: Array, fill_value: Any, *, dtype: Any, **_: Any) -> Array:
     return lib.full(a.shape, fill_value, dtype)
 
 
 @portable("prims::empty")
-def empty(lib: Library, shape: Any, *, dtype: Any, **_: Any) -> Array:
+def empty(lib: ArrayLibrary, shape: Any, *, dtype: Any, **_: Any) -> Array:
     return lib.full(shape, 0, dtype)
 
 
 @portable("prims::empty_strided")
-def empty_strided(lib: Library, shape: Any, strides: Any, *, dtype: Any, **_: Any) -> Array:
+def empty_strided(lib: ArrayLibrary, shape: Any, strides: Any, *, dtype: Any, **_: Any) -> Array:
     return lib.full(shape, 0, dtype)
 
 
 @portable("prims::empty_permuted")
-def empty_permuted(lib: Library, shape: Any, physical_layout: Any, *, dtype: Any, **_: Any) -> Array:
+def empty_permuted(lib: ArrayLibrary, shape: Any, physical_layout: Any, *, dtype: Any, **_: Any) -> Array:
     return lib.full(shape, 0, dtype)
 
 
 @portable("prims::iota")
-def iota(lib: Library, length: int, *, start: int, step: int, dtype: Any, **_: Any) -> Array:
+def iota(lib: ArrayLibrary, length: int, *, start: int, step: int, dtype: Any, **_: Any) -> Array:
     at = lib.xp.arange(length, dtype=lib.theirs(dt.int64))
     return lib.astype(at * step + start, dtype)
 
 
 @portable("prims::scalar_tensor")
-def scalar_tensor(lib: Library, s: Any, *, dtype: Any = None, **_: Any) -> Array:
+def scalar_tensor(lib: ArrayLibrary, s: Any, *, dtype: Any = None, **_: Any) -> Array:
     return lib.full((), s, dtype)
 
 
 @portable("prims::convert_element_type")
-def convert_element_type(lib: Library, a: Array, dtype: Any) -> Array:
+def convert_element_type(lib: ArrayLibrary, a: Array, dtype: Any) -> Array:
     return lib.astype(a, dtype)
 
 
 @portable("prims::erf")
-def erf(lib: Library, self: Array) -> Array:
+def erf(lib: ArrayLibrary, self: Array) -> Array:
     return lib.call("aten::erf", self)
 
 
 @portable("prims::erfc")
-def erfc(lib: Library, self: Array) -> Array:
+def erfc(lib: ArrayLibrary, self: Array) -> Array:
     return lib.call("aten::erfc", self)
 
 
 @portable("prims::erf_inv")
-def erf_inv(lib: Library, self: Array) -> Array:
+def erf_inv(lib: ArrayLibrary, self: Array) -> Array:
     return lib.call("aten::erfinv", self)
 
 
 @portable("prims::lgamma")
-def lgamma(lib: Library, self: Array) -> Array:
+def lgamma(lib: ArrayLibrary, self: Array) -> Array:
     return lib.call("aten::lgamma", self)
 
 
 @portable("prims::digamma")
-def digamma(lib: Library, self: Array) -> Array:
+def digamma(lib: ArrayLibrary, self: Array) -> Array:
     return lib.call("aten::digamma", self)

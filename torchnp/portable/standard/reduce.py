@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import wrap
 
@@ -22,7 +22,7 @@ def axes_of(x: Array, dim: Dims) -> tuple[int, ...]:
     return tuple(wrap(d, x.ndim) for d in dims)
 
 
-def _summed(lib: Library, x: Array, dtype: Any) -> Array:
+def _summed(lib: ArrayLibrary, x: Array, dtype: Any) -> Array:
     """The operand of a sum: integers as int64, unless a dtype is asked for."""
     if dtype is not None:
         return lib.astype(x, dtype)
@@ -30,19 +30,19 @@ def _summed(lib: Library, x: Array, dtype: Any) -> Array:
 
 
 @portable("aten::sum.dim_IntList")
-def sum_dim(lib: Library, self: Array, dim: Dims, keepdim: bool = False, *, dtype: Any = None) -> Array:
+def sum_dim(lib: ArrayLibrary, self: Array, dim: Dims, keepdim: bool = False, *, dtype: Any = None) -> Array:
     x, axes = _summed(lib, self, dtype), axes_of(self, dim)
     total = lambda v: lib.xp.sum(v, axis=axes, keepdims=keepdim, dtype=v.dtype)
     return lib.in_opmath(total, x) if axes else x
 
 
 @portable("aten::sum")
-def sum_(lib: Library, self: Array, *, dtype: Any = None) -> Array:
+def sum_(lib: ArrayLibrary, self: Array, *, dtype: Any = None) -> Array:
     return sum_dim(lib, self, None, dtype=dtype)
 
 
 @portable("aten::mean.dim")
-def mean_dim(lib: Library, self: Array, dim: Dims, keepdim: bool = False, *, dtype: Any = None) -> Array:
+def mean_dim(lib: ArrayLibrary, self: Array, dim: Dims, keepdim: bool = False, *, dtype: Any = None) -> Array:
     x, axes = self if dtype is None else lib.astype(self, dtype), axes_of(self, dim)
     count = math.prod(self.shape[d] for d in axes)
     total = lambda v: lib.xp.sum(v, axis=axes, keepdims=keepdim, dtype=v.dtype) / count
@@ -52,12 +52,12 @@ def mean_dim(lib: Library, self: Array, dim: Dims, keepdim: bool = False, *, dty
 
 
 @portable("aten::mean")
-def mean(lib: Library, self: Array, *, dtype: Any = None) -> Array:
+def mean(lib: ArrayLibrary, self: Array, *, dtype: Any = None) -> Array:
     return mean_dim(lib, self, None, dtype=dtype)
 
 
 @portable("aten::prod.dim_int")
-def prod_dim(lib: Library, self: Array, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Array:
+def prod_dim(lib: ArrayLibrary, self: Array, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Array:
     x = _summed(lib, self, dtype)
     if not self.ndim:
         return x
@@ -65,7 +65,7 @@ def prod_dim(lib: Library, self: Array, dim: int, keepdim: bool = False, *, dtyp
 
 
 @portable("aten::prod")
-def prod(lib: Library, self: Array, *, dtype: Any = None) -> Array:
+def prod(lib: ArrayLibrary, self: Array, *, dtype: Any = None) -> Array:
     return lib.in_opmath(lambda v: lib.xp.prod(v, dtype=v.dtype), _summed(lib, self, dtype))
 
 
@@ -73,7 +73,7 @@ def _correction(correction: Any) -> float:
     return 1.0 if correction is None else float(correction)
 
 
-def _variance(lib: Library, x: Array, axes: tuple[int, ...], correction: float, keepdim: bool) -> Array:
+def _variance(lib: ArrayLibrary, x: Array, axes: tuple[int, ...], correction: float, keepdim: bool) -> Array:
     count = math.prod(x.shape[d] for d in axes)
     mean_ = lib.xp.sum(x, axis=axes, keepdims=True) / count
     d = x - mean_
@@ -93,7 +93,7 @@ def _variance(lib: Library, x: Array, axes: tuple[int, ...], correction: float, 
 
 @portable("aten::var.correction")
 def var_correction(
-    lib: Library, self: Array, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
+    lib: ArrayLibrary, self: Array, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
 ) -> Array:
     axes = axes_of(self, dim)
     if not all(type(self.shape[d]) is not int or self.shape[d] for d in axes):
@@ -103,7 +103,7 @@ def var_correction(
 
 @portable("aten::std.correction")
 def std_correction(
-    lib: Library, self: Array, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
+    lib: ArrayLibrary, self: Array, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
 ) -> Array:
     axes = axes_of(self, dim)
     if not all(type(self.shape[d]) is not int or self.shape[d] for d in axes):
@@ -112,28 +112,28 @@ def std_correction(
 
 
 @portable("aten::var.dim")
-def var_dim(lib: Library, self: Array, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Array:
+def var_dim(lib: ArrayLibrary, self: Array, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Array:
     return var_correction(lib, self, dim, correction=int(unbiased), keepdim=keepdim)
 
 
 @portable("aten::var")
-def var(lib: Library, self: Array, unbiased: bool = True) -> Array:
+def var(lib: ArrayLibrary, self: Array, unbiased: bool = True) -> Array:
     return var_correction(lib, self, correction=int(unbiased))
 
 
 @portable("aten::std.dim")
-def std_dim(lib: Library, self: Array, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Array:
+def std_dim(lib: ArrayLibrary, self: Array, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Array:
     return std_correction(lib, self, dim, correction=int(unbiased), keepdim=keepdim)
 
 
 @portable("aten::std")
-def std(lib: Library, self: Array, unbiased: bool = True) -> Array:
+def std(lib: ArrayLibrary, self: Array, unbiased: bool = True) -> Array:
     return std_correction(lib, self, correction=int(unbiased))
 
 
 @portable("aten::var_mean.correction")
 def var_mean_correction(
-    lib: Library, self: Array, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
+    lib: ArrayLibrary, self: Array, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[Array, Array]:
     variance = var_correction(lib, self, dim, correction=correction, keepdim=keepdim)
     return NotImplemented if variance is NotImplemented else (variance, mean_dim(lib, self, dim, keepdim))
@@ -142,7 +142,7 @@ def var_mean_correction(
 # ---------------------------------------------------------------- extremes
 
 
-def _extreme(lib: Library, function: str, x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
+def _extreme(lib: ArrayLibrary, function: str, x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
     if not axes:
         return x
     if dt.is_bool(lib.dtype_of(x)):  # the standard orders numbers only
@@ -152,31 +152,31 @@ def _extreme(lib: Library, function: str, x: Array, axes: tuple[int, ...], keepd
 
 
 @portable("aten::amax")
-def amax(lib: Library, self: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+def amax(lib: ArrayLibrary, self: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     return _extreme(lib, "max", self, axes_of(self, dim), keepdim)
 
 
 @portable("aten::amin")
-def amin(lib: Library, self: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+def amin(lib: ArrayLibrary, self: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     return _extreme(lib, "min", self, axes_of(self, dim), keepdim)
 
 
 @portable("aten::aminmax")
-def aminmax(lib: Library, self: Array, *, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
+def aminmax(lib: ArrayLibrary, self: Array, *, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
     return amin(lib, self, dim, keepdim), amax(lib, self, dim, keepdim)
 
 
 @portable("aten::max")
-def max_(lib: Library, self: Array) -> Array:
+def max_(lib: ArrayLibrary, self: Array) -> Array:
     return amax(lib, self)
 
 
 @portable("aten::min")
-def min_(lib: Library, self: Array) -> Array:
+def min_(lib: ArrayLibrary, self: Array) -> Array:
     return amin(lib, self)
 
 
-def _position(lib: Library, function: str, x: Array, dim: int | None, keepdim: bool) -> Array:
+def _position(lib: ArrayLibrary, function: str, x: Array, dim: int | None, keepdim: bool) -> Array:
     """The index of an extreme; that of NaN if there is one, the first of equal ones."""
     if dt.is_bool(lib.dtype_of(x)):
         x = lib.astype(x, dt.uint8)
@@ -193,22 +193,22 @@ def _position(lib: Library, function: str, x: Array, dim: int | None, keepdim: b
 
 
 @portable("aten::argmax")
-def argmax(lib: Library, self: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+def argmax(lib: ArrayLibrary, self: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     return _position(lib, "argmax", self, dim, keepdim)
 
 
 @portable("aten::argmin")
-def argmin(lib: Library, self: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+def argmin(lib: ArrayLibrary, self: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     return _position(lib, "argmin", self, dim, keepdim)
 
 
 @portable("aten::max.dim")
-def max_dim(lib: Library, self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+def max_dim(lib: ArrayLibrary, self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     return _extreme(lib, "max", self, axes_of(self, dim), keepdim), argmax(lib, self, dim, keepdim)
 
 
 @portable("aten::min.dim")
-def min_dim(lib: Library, self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+def min_dim(lib: ArrayLibrary, self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     return _extreme(lib, "min", self, axes_of(self, dim), keepdim), argmin(lib, self, dim, keepdim)
 
 
@@ -218,7 +218,7 @@ def min_dim(lib: Library, self: Array, dim: int, keepdim: bool = False) -> tuple
 def _truth(names: tuple[str, str, str], function: str) -> None:
     whole, one, several = names
 
-    def reduced(lib: Library, x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
+    def reduced(lib: ArrayLibrary, x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
         found = lib.astype(x, dt.bool_)
         found = getattr(lib.xp, function)(found, axis=axes, keepdims=keepdim) if axes else found
         return lib.astype(found, dt.uint8) if lib.dtype_of(x) == dt.uint8 else found  # torch keeps uint8
@@ -237,7 +237,7 @@ _truth(("aten::all", "aten::all.dim", "aten::all.dims"), "all")
 
 
 @portable("aten::count_nonzero.dim_IntList", "aten::count_nonzero")
-def count_nonzero(lib: Library, self: Array, dim: Dims = None) -> Array:
+def count_nonzero(lib: ArrayLibrary, self: Array, dim: Dims = None) -> Array:
     return lib.xp.sum(lib.astype(lib.astype(self, dt.bool_), dt.int64), axis=axes_of(self, dim))
 
 
@@ -246,7 +246,7 @@ def count_nonzero(lib: Library, self: Array, dim: Dims = None) -> Array:
 
 @portable("aten::linalg_vector_norm")
 def linalg_vector_norm(
-    lib: Library, self: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    lib: ArrayLibrary, self: Array, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
     x = self if dtype is None else lib.astype(self, dtype)
     axes = axes_of(x, dim)
@@ -257,7 +257,7 @@ def linalg_vector_norm(
     return lib.in_opmath(lambda v: _norm(lib, v, float(ord), axes, keepdim), x)
 
 
-def _norm(lib: Library, x: Array, order: float, axes: tuple[int, ...], keepdim: bool) -> Array:
+def _norm(lib: ArrayLibrary, x: Array, order: float, axes: tuple[int, ...], keepdim: bool) -> Array:
     size = lib.xp.abs(x)
     if math.isinf(order):
         return _extreme(lib, "max" if order > 0 else "min", size, axes, keepdim)
@@ -271,10 +271,10 @@ def _norm(lib: Library, x: Array, order: float, axes: tuple[int, ...], keepdim: 
 
 
 @portable("aten::norm.ScalarOpt_dim")
-def norm_dim(lib: Library, self: Array, p: Any, dim: Dims, keepdim: bool = False) -> Array:
+def norm_dim(lib: ArrayLibrary, self: Array, p: Any, dim: Dims, keepdim: bool = False) -> Array:
     return linalg_vector_norm(lib, self, 2 if p is None else p, dim, keepdim)
 
 
 @portable("aten::norm.Scalar")
-def norm_scalar(lib: Library, self: Array, p: Any = 2) -> Array:
+def norm_scalar(lib: ArrayLibrary, self: Array, p: Any = 2) -> Array:
     return linalg_vector_norm(lib, self, p)

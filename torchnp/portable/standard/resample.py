@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 Scales = Sequence[float] | None
@@ -20,7 +20,7 @@ def _sizes(x: Array, output_size: Sequence[int] | None, scales: Scales) -> tuple
     return tuple(int(x.shape[2 + i] * s) for i, s in enumerate(scales))
 
 
-def _nearest(lib: Library, x: Array, sizes: Sequence[int], scales: Sequence[float | None], exact: bool) -> Array:
+def _nearest(lib: ArrayLibrary, x: Array, sizes: Sequence[int], scales: Sequence[float | None], exact: bool) -> Array:
     """Positions are computed in float32, as torch does."""
     for i, n in enumerate(sizes):
         length, s = x.shape[2 + i], scales[i]
@@ -32,7 +32,7 @@ def _nearest(lib: Library, x: Array, sizes: Sequence[int], scales: Sequence[floa
     return x
 
 
-def _linear(lib: Library, x: Array, sizes: Sequence[int], scales: Sequence[float | None], align: bool) -> Array:
+def _linear(lib: ArrayLibrary, x: Array, sizes: Sequence[int], scales: Sequence[float | None], align: bool) -> Array:
     for i, n in enumerate(sizes):
         length, s = x.shape[2 + i], scales[i]
         if align:
@@ -51,7 +51,7 @@ def _plain(name: str, n: int, exact: bool) -> None:
     """Declare a nearest form whose scales are arguments of their own."""
 
     @portable(name)
-    def row(lib: Library, self: Array, output_size: Sequence[int], *scales: float | None) -> Array:
+    def row(lib: ArrayLibrary, self: Array, output_size: Sequence[int], *scales: float | None) -> Array:
         return _nearest(lib, self, output_size, [*scales, *[None] * (n - len(scales))], exact)
 
 
@@ -65,7 +65,7 @@ _plain("aten::_upsample_nearest_exact3d", 3, True)
 
 def _vec(name: str, exact: bool) -> None:
     @portable(name)
-    def row(lib: Library, input: Array, output_size: Sequence[int] | None, scale_factors: Scales) -> Array:
+    def row(lib: ArrayLibrary, input: Array, output_size: Sequence[int] | None, scale_factors: Scales) -> Array:
         sizes = _sizes(input, output_size, scale_factors)
         return _nearest(lib, input, sizes, scale_factors or [None] * len(sizes), exact)
 
@@ -80,7 +80,7 @@ _vec("aten::_upsample_nearest_exact3d.vec", True)
 
 @portable("aten::upsample_linear1d.vec", "aten::upsample_bilinear2d.vec", "aten::upsample_trilinear3d.vec")
 def upsample_linear_vec(
-    lib: Library, input: Array, output_size: Sequence[int] | None, align_corners: bool, scale_factors: Scales
+    lib: ArrayLibrary, input: Array, output_size: Sequence[int] | None, align_corners: bool, scale_factors: Scales
 ) -> Array:
     sizes = _sizes(input, output_size, scale_factors)
     if not dt.is_inexact(lib.dtype_of(input)):
@@ -91,7 +91,7 @@ def upsample_linear_vec(
 
 @portable("aten::upsample_linear1d", "aten::upsample_bilinear2d", "aten::upsample_trilinear3d")
 def upsample_linear(
-    lib: Library, self: Array, output_size: Sequence[int], align_corners: bool, *scales: float | None
+    lib: ArrayLibrary, self: Array, output_size: Sequence[int], align_corners: bool, *scales: float | None
 ) -> Array:
     if not dt.is_inexact(lib.dtype_of(self)):
         return NotImplemented

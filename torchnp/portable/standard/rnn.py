@@ -6,26 +6,26 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 Cell = Callable[..., tuple[tuple[Array, ...], Array]]
 
 
-def _sigmoid(lib: Library, x: Array) -> Array:
+def _sigmoid(lib: ArrayLibrary, x: Array) -> Array:
     return lib.call("aten::sigmoid", x)
 
 
-def _gates(lib: Library, x: Array, n: int) -> list[Array]:
+def _gates(lib: ArrayLibrary, x: Array, n: int) -> list[Array]:
     size = x.shape[-1] // n
     return [x[..., i * size : (i + 1) * size] for i in range(n)]
 
 
-def _product(lib: Library, x: Array, weight: Array, bias: Array | None) -> Array:
+def _product(lib: ArrayLibrary, x: Array, weight: Array, bias: Array | None) -> Array:
     return lib.call("aten::linear", x, weight, bias)
 
 
-def _lstm_cell(lib: Library, state: tuple[Array, ...], x: Array, p: list[Any]) -> tuple[tuple[Array, ...], Array]:
+def _lstm_cell(lib: ArrayLibrary, state: tuple[Array, ...], x: Array, p: list[Any]) -> tuple[tuple[Array, ...], Array]:
     _, w_hh, _, b_hh, w_hr = p
     h, c = state
     i, f, g, o = _gates(lib, x + _product(lib, h, w_hh, b_hh), 4)
@@ -35,7 +35,7 @@ def _lstm_cell(lib: Library, state: tuple[Array, ...], x: Array, p: list[Any]) -
     return (h, c), h
 
 
-def _gru_cell(lib: Library, state: tuple[Array, ...], x: Array, p: list[Any]) -> tuple[tuple[Array, ...], Array]:
+def _gru_cell(lib: ArrayLibrary, state: tuple[Array, ...], x: Array, p: list[Any]) -> tuple[tuple[Array, ...], Array]:
     _, w_hh, _, b_hh, _ = p
     (h,) = state
     (xr, xz, xn), (hr, hz, hn) = _gates(lib, x, 3), _gates(lib, _product(lib, h, w_hh, b_hh), 3)
@@ -46,7 +46,7 @@ def _gru_cell(lib: Library, state: tuple[Array, ...], x: Array, p: list[Any]) ->
 
 
 def _plain_cell(activation: str) -> Cell:
-    def cell(lib: Library, state: tuple[Array, ...], x: Array, p: list[Any]) -> tuple[tuple[Array, ...], Array]:
+    def cell(lib: ArrayLibrary, state: tuple[Array, ...], x: Array, p: list[Any]) -> tuple[tuple[Array, ...], Array]:
         h = lib.call(activation, x + _product(lib, state[0], p[1], p[3]))
         return (h,), h
 
@@ -65,7 +65,7 @@ def _parameters(params: Sequence[Array], has_biases: bool, projected: bool) -> l
 
 
 def _layers(
-    lib: Library,
+    lib: ArrayLibrary,
     cell: Cell,
     x: Array,
     states: Sequence[Array],
@@ -96,7 +96,7 @@ def _layers(
 
 
 def _run(
-    lib: Library,
+    lib: ArrayLibrary,
     cell: Cell,
     input: Array,
     states: Sequence[Array],
@@ -125,7 +125,7 @@ def _run(
 
 @portable("aten::lstm.input")
 def lstm(
-    lib: Library,
+    lib: ArrayLibrary,
     input: Array,
     hx: Sequence[Array],
     params: Sequence[Array],
@@ -144,7 +144,7 @@ def lstm(
 def _recurrent(name: str, cell: Cell) -> None:
     @portable(name)
     def row(
-        lib: Library,
+        lib: ArrayLibrary,
         input: Array,
         hx: Array,
         params: Sequence[Array],

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 Ints = Sequence[int]
@@ -35,28 +35,28 @@ def inferred(x: Array, size: Ints) -> tuple[int, ...]:
 
 
 @portable("aten::view", "aten::reshape", "aten::_unsafe_view", "aten::view_copy", "aten::_reshape_copy")
-def view(lib: Library, self: Array, size: Ints) -> Array:
+def view(lib: ArrayLibrary, self: Array, size: Ints) -> Array:
     size = inferred(self, size)
     return self if tuple(self.shape) == size else lib.xp.reshape(self, size)
 
 
 @portable("aten::view_as", "aten::reshape_as")
-def view_as(lib: Library, self: Array, other: Array) -> Array:
+def view_as(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     return lib.call("aten::view", self, tuple(other.shape))
 
 
 @portable("aten::view.dtype")
-def view_dtype(lib: Library, self: Array, dtype: Any) -> Array:
+def view_dtype(lib: ArrayLibrary, self: Array, dtype: Any) -> Array:
     return self if lib.dtype_of(self) == dt.as_dtype(dtype) else NotImplemented
 
 
 @portable("aten::permute", "aten::permute_copy")
-def permute(lib: Library, self: Array, dims: Ints) -> Array:
+def permute(lib: ArrayLibrary, self: Array, dims: Ints) -> Array:
     return lib.xp.permute_dims(self, tuple(wrap(d, self.ndim) for d in dims))
 
 
 @portable("aten::transpose.int", "aten::transpose_copy.int", "aten::swapaxes", "aten::swapdims")
-def transpose(lib: Library, self: Array, dim0: int, dim1: int) -> Array:
+def transpose(lib: ArrayLibrary, self: Array, dim0: int, dim1: int) -> Array:
     order = list(range(self.ndim))
     a, b = wrap(dim0, self.ndim), wrap(dim1, self.ndim)
     if not order:
@@ -66,24 +66,24 @@ def transpose(lib: Library, self: Array, dim0: int, dim1: int) -> Array:
 
 
 @portable("aten::t", "aten::t_copy", "aten::numpy_T")
-def t(lib: Library, self: Array) -> Array:
+def t(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.permute_dims(self, tuple(reversed(range(self.ndim))))
 
 
 @portable("aten::mT", "aten::mH", "aten::adjoint", "aten::matrix_H")
-def mT(lib: Library, self: Array) -> Array:
+def mT(lib: ArrayLibrary, self: Array) -> Array:
     if dt.is_complex(lib.dtype_of(self)):
         return NotImplemented
     return transpose(lib, self, -1, -2)
 
 
 @portable("aten::movedim.int")
-def movedim_int(lib: Library, self: Array, source: int, destination: int) -> Array:
+def movedim_int(lib: ArrayLibrary, self: Array, source: int, destination: int) -> Array:
     return movedim(lib, self, [source], [destination])
 
 
 @portable("aten::movedim.intlist")
-def movedim(lib: Library, self: Array, source: Ints, destination: Ints) -> Array:
+def movedim(lib: ArrayLibrary, self: Array, source: Ints, destination: Ints) -> Array:
     n = self.ndim
     moved = {wrap(b, n): wrap(a, n) for a, b in zip(source, destination)}
     rest = iter(d for d in range(n) if d not in moved.values())
@@ -91,19 +91,19 @@ def movedim(lib: Library, self: Array, source: Ints, destination: Ints) -> Array
 
 
 @portable("aten::flatten.using_ints")
-def flatten(lib: Library, self: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
+def flatten(lib: ArrayLibrary, self: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
     start, end = wrap(start_dim, self.ndim), wrap(end_dim, self.ndim)
     shape = tuple(self.shape)
     return lib.call("aten::view", self, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
 @portable("aten::ravel")
-def ravel(lib: Library, self: Array) -> Array:
+def ravel(lib: ArrayLibrary, self: Array) -> Array:
     return lib.call("aten::view", self, (-1,))
 
 
 @portable("aten::unflatten.int")
-def unflatten(lib: Library, self: Array, dim: int, sizes: Ints) -> Array:
+def unflatten(lib: ArrayLibrary, self: Array, dim: int, sizes: Ints) -> Array:
     d, shape = wrap(dim, self.ndim), tuple(self.shape)
     rest = math.prod(n for n in sizes if not (type(n) is int and n == -1))
     inner = [shape[d] // rest if type(n) is int and n == -1 else n for n in sizes]
@@ -111,53 +111,53 @@ def unflatten(lib: Library, self: Array, dim: int, sizes: Ints) -> Array:
 
 
 @portable("aten::squeeze.dims", "aten::squeeze.dim", "aten::squeeze", "aten::squeeze_copy.dims")
-def squeeze(lib: Library, self: Array, dim: int | Ints | None = None) -> Array:
+def squeeze(lib: ArrayLibrary, self: Array, dim: int | Ints | None = None) -> Array:
     dims = range(self.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     axes = tuple(d for d in (wrap(d, self.ndim) for d in dims) if self.ndim and self.shape[d] == 1)
     return lib.xp.squeeze(self, axis=axes) if axes else self
 
 
 @portable("aten::unsqueeze", "aten::unsqueeze_copy")
-def unsqueeze(lib: Library, self: Array, dim: int) -> Array:
+def unsqueeze(lib: ArrayLibrary, self: Array, dim: int) -> Array:
     return lib.xp.expand_dims(self, axis=dim)
 
 
 @portable("aten::expand", "aten::expand_copy")
-def expand(lib: Library, self: Array, size: Ints, *, implicit: bool = False) -> Array:
+def expand(lib: ArrayLibrary, self: Array, size: Ints, *, implicit: bool = False) -> Array:
     lead = len(size) - self.ndim
     shape = tuple(self.shape[i - lead] if type(n) is int and n == -1 else n for i, n in enumerate(size))
     return self if shape == tuple(self.shape) else lib.xp.broadcast_to(self, shape)
 
 
 @portable("aten::expand_as")
-def expand_as(lib: Library, self: Array, other: Array) -> Array:
+def expand_as(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     return lib.xp.broadcast_to(self, tuple(other.shape))
 
 
 @portable("aten::broadcast_to")
-def broadcast_to(lib: Library, self: Array, size: Ints) -> Array:
+def broadcast_to(lib: ArrayLibrary, self: Array, size: Ints) -> Array:
     return expand(lib, self, size)
 
 
 @portable("aten::broadcast_tensors")
-def broadcast_tensors(lib: Library, tensors: list[Array]) -> list[Array]:
+def broadcast_tensors(lib: ArrayLibrary, tensors: list[Array]) -> list[Array]:
     return list(lib.xp.broadcast_arrays(*tensors))
 
 
 @portable("aten::repeat")
-def repeat(lib: Library, self: Array, repeats: Ints) -> Array:
+def repeat(lib: ArrayLibrary, self: Array, repeats: Ints) -> Array:
     x = lib.xp.reshape(self, (1,) * (len(repeats) - self.ndim) + tuple(self.shape))
     return lib.xp.tile(x, tuple(repeats))
 
 
 @portable("aten::tile")
-def tile(lib: Library, self: Array, dims: Ints) -> Array:
+def tile(lib: ArrayLibrary, self: Array, dims: Ints) -> Array:
     return repeat(lib, self, (1,) * (self.ndim - len(dims)) + tuple(dims))
 
 
 @portable("aten::repeat_interleave.self_int")
 def repeat_interleave(
-    lib: Library, self: Array, repeats: int, dim: int | None = None, *, output_size: int | None = None
+    lib: ArrayLibrary, self: Array, repeats: int, dim: int | None = None, *, output_size: int | None = None
 ) -> Array:
     """Each element next to its copies: a new dimension, merged with its own."""
     x = lib.xp.reshape(self, (-1,)) if dim is None else self
@@ -183,7 +183,7 @@ def bounds(length: int, start: int | None, end: int | None) -> tuple[int, int]:
 
 @portable("aten::slice.Tensor", "aten::slice_copy.Tensor")
 def slice_(
-    lib: Library, self: Array, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    lib: ArrayLibrary, self: Array, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Array:
     d = wrap(dim, self.ndim)
     first, last = bounds(self.shape[d], start, end)
@@ -192,20 +192,20 @@ def slice_(
 
 
 @portable("aten::narrow")
-def narrow(lib: Library, self: Array, dim: int, start: int, length: int) -> Array:
+def narrow(lib: ArrayLibrary, self: Array, dim: int, start: int, length: int) -> Array:
     d = wrap(dim, self.ndim)
     start = start + self.shape[d] if type(start) is int and start < 0 else start
     return part(self, d, slice(start, start + length))
 
 
 @portable("aten::select.int", "aten::select_copy.int")
-def select(lib: Library, self: Array, dim: int, index: int) -> Array:
+def select(lib: ArrayLibrary, self: Array, dim: int, index: int) -> Array:
     d = wrap(dim, self.ndim)
     return part(self, d, index + self.shape[d] if type(index) is int and index < 0 else index)
 
 
 @portable("aten::split_with_sizes", "aten::split_with_sizes_copy", "aten::split.sizes")
-def split_with_sizes(lib: Library, self: Array, split_sizes: Ints, dim: int = 0) -> list[Array]:
+def split_with_sizes(lib: ArrayLibrary, self: Array, split_sizes: Ints, dim: int = 0) -> list[Array]:
     d, at, found = wrap(dim, self.ndim), 0, []
     for n in split_sizes:
         found.append(part(self, d, slice(at, at + n)))
@@ -214,26 +214,26 @@ def split_with_sizes(lib: Library, self: Array, split_sizes: Ints, dim: int = 0)
 
 
 @portable("aten::split.Tensor", "aten::split_copy.Tensor")
-def split(lib: Library, self: Array, split_size: int, dim: int = 0) -> list[Array]:
+def split(lib: ArrayLibrary, self: Array, split_size: int, dim: int = 0) -> list[Array]:
     n = self.shape[wrap(dim, self.ndim)]
     sizes = [min(split_size, n - i) for i in range(0, n, max(split_size, 1))] or [0]
     return split_with_sizes(lib, self, sizes, dim)
 
 
 @portable("aten::chunk")
-def chunk(lib: Library, self: Array, chunks: int, dim: int = 0) -> list[Array]:
+def chunk(lib: ArrayLibrary, self: Array, chunks: int, dim: int = 0) -> list[Array]:
     n = self.shape[wrap(dim, self.ndim)]
     return split_with_sizes(lib, self, [0] * chunks, dim) if n == 0 else split(lib, self, -(-n // chunks), dim)
 
 
 @portable("aten::unbind.int", "aten::unbind_copy.int")
-def unbind(lib: Library, self: Array, dim: int = 0) -> list[Array]:
+def unbind(lib: ArrayLibrary, self: Array, dim: int = 0) -> list[Array]:
     d = wrap(dim, self.ndim)
     return [part(self, d, i) for i in range(self.shape[d])]
 
 
 @portable("aten::diagonal", "aten::diagonal_copy")
-def diagonal(lib: Library, self: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+def diagonal(lib: ArrayLibrary, self: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """Elements of the last dimension of the two merged, at steps of its length and one."""
     a, b = wrap(dim1, self.ndim), wrap(dim2, self.ndim)
     order = [d for d in range(self.ndim) if d not in (a, b)] + [a, b]
@@ -246,20 +246,20 @@ def diagonal(lib: Library, self: Array, offset: int = 0, dim1: int = 0, dim2: in
 
 
 @portable("aten::flip")
-def flip(lib: Library, self: Array, dims: Ints) -> Array:
+def flip(lib: ArrayLibrary, self: Array, dims: Ints) -> Array:
     axes = tuple(wrap(d, self.ndim) for d in dims)
     return lib.xp.flip(self, axis=axes) if axes and self.ndim else self
 
 
 @portable("aten::roll")
-def roll(lib: Library, self: Array, shifts: Ints, dims: Ints = ()) -> Array:
+def roll(lib: ArrayLibrary, self: Array, shifts: Ints, dims: Ints = ()) -> Array:
     if not dims:
         return lib.xp.roll(self, shifts[0])
     return lib.xp.roll(self, tuple(shifts), axis=tuple(wrap(d, self.ndim) for d in dims))
 
 
 @portable("aten::rot90")
-def rot90(lib: Library, self: Array, k: int = 1, dims: Ints = (0, 1)) -> Array:
+def rot90(lib: ArrayLibrary, self: Array, k: int = 1, dims: Ints = (0, 1)) -> Array:
     a, b = dims
     turns = k % 4
     if turns == 0:
@@ -271,17 +271,17 @@ def rot90(lib: Library, self: Array, k: int = 1, dims: Ints = (0, 1)) -> Array:
 
 
 @portable("aten::tril")
-def tril(lib: Library, self: Array, diagonal: int = 0) -> Array:
+def tril(lib: ArrayLibrary, self: Array, diagonal: int = 0) -> Array:
     return lib.xp.tril(self, k=diagonal)
 
 
 @portable("aten::triu")
-def triu(lib: Library, self: Array, diagonal: int = 0) -> Array:
+def triu(lib: ArrayLibrary, self: Array, diagonal: int = 0) -> Array:
     return lib.xp.triu(self, k=diagonal)
 
 
 @portable("aten::pixel_shuffle")
-def pixel_shuffle(lib: Library, self: Array, upscale_factor: int) -> Array:
+def pixel_shuffle(lib: ArrayLibrary, self: Array, upscale_factor: int) -> Array:
     r, n = upscale_factor, self.ndim
     *batch, channels, height, width = self.shape
     x = lib.xp.reshape(self, (*batch, channels // r**2, r, r, height, width))
@@ -290,7 +290,7 @@ def pixel_shuffle(lib: Library, self: Array, upscale_factor: int) -> Array:
 
 
 @portable("aten::pixel_unshuffle")
-def pixel_unshuffle(lib: Library, self: Array, downscale_factor: int) -> Array:
+def pixel_unshuffle(lib: ArrayLibrary, self: Array, downscale_factor: int) -> Array:
     r, n = downscale_factor, self.ndim
     *batch, channels, height, width = self.shape
     x = lib.xp.reshape(self, (*batch, channels, height // r, r, width // r, r))
@@ -299,14 +299,14 @@ def pixel_unshuffle(lib: Library, self: Array, downscale_factor: int) -> Array:
 
 
 @portable("aten::channel_shuffle")
-def channel_shuffle(lib: Library, self: Array, groups: int) -> Array:
+def channel_shuffle(lib: ArrayLibrary, self: Array, groups: int) -> Array:
     b, c, *space = self.shape
     x = lib.xp.reshape(self, (b, groups, c // groups, *space))
     return lib.xp.reshape(lib.xp.permute_dims(x, (0, 2, 1, *range(3, x.ndim))), tuple(self.shape))
 
 
 @portable("aten::unfold")
-def unfold(lib: Library, self: Array, dimension: int, size: int, step: int) -> Array:
+def unfold(lib: ArrayLibrary, self: Array, dimension: int, size: int, step: int) -> Array:
     if self.ndim == 0:
         return NotImplemented
     d = wrap(dimension, self.ndim)
@@ -320,7 +320,7 @@ def unfold(lib: Library, self: Array, dimension: int, size: int, step: int) -> A
 # ---------------------------------------------------------------- parts written
 
 
-def _written(lib: Library, self: Array, src: Array, dim: int, at: np.ndarray) -> Array:
+def _written(lib: ArrayLibrary, self: Array, src: Array, dim: int, at: np.ndarray) -> Array:
     """The places of one dimension: where ``at`` is not negative, the value of ``src`` there."""
     if len(at) and (at < 0).all():
         return self
@@ -332,7 +332,7 @@ def _written(lib: Library, self: Array, src: Array, dim: int, at: np.ndarray) ->
 
 @portable("aten::slice_scatter")
 def slice_scatter(
-    lib: Library,
+    lib: ArrayLibrary,
     self: Array,
     src: Array,
     dim: int = 0,
@@ -351,14 +351,16 @@ def slice_scatter(
 
 
 @portable("aten::select_scatter")
-def select_scatter(lib: Library, self: Array, src: Array, dim: int, index: int) -> Array:
+def select_scatter(lib: ArrayLibrary, self: Array, src: Array, dim: int, index: int) -> Array:
     d = wrap(dim, self.ndim)
     index = index + self.shape[d] if index < 0 else index
     return slice_scatter(lib, self, lib.xp.expand_dims(src, axis=d), d, index, index + 1)
 
 
 @portable("aten::diagonal_scatter")
-def diagonal_scatter(lib: Library, self: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+def diagonal_scatter(
+    lib: ArrayLibrary, self: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Array:
     """Along the first of the two dimensions the source's elements in their rows, where row and column fit."""
     a, b = wrap(dim1, self.ndim), wrap(dim2, self.ndim)
     order = [d for d in range(self.ndim) if d not in (a, b)] + [a, b]
@@ -378,10 +380,10 @@ def diagonal_scatter(lib: Library, self: Array, src: Array, offset: int = 0, dim
 
 
 @portable("aten::sym_size.int")
-def sym_size(lib: Library, self: Array, dim: int) -> int:
+def sym_size(lib: ArrayLibrary, self: Array, dim: int) -> int:
     return self.shape[wrap(dim, self.ndim)]
 
 
 @portable("aten::sym_numel")
-def sym_numel(lib: Library, self: Array) -> int:
+def sym_numel(lib: ArrayLibrary, self: Array) -> int:
     return math.prod(self.shape)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.reduce import Dims, axes_of
 from torchnp.portable.standard.shape import wrap
 
 
-def _peak(lib: Library, x: Array, axes: tuple[int, ...]) -> Array:
+def _peak(lib: ArrayLibrary, x: Array, axes: tuple[int, ...]) -> Array:
     return lib.xp.max(x, axis=axes, keepdims=True)
 
 
-def _softmax(lib: Library, x: Array, dim: int) -> Array:
+def _softmax(lib: ArrayLibrary, x: Array, dim: int) -> Array:
     if not x.ndim:
         return lib.xp.ones_like(x)
     axes = (wrap(dim, x.ndim),)
@@ -23,7 +23,7 @@ def _softmax(lib: Library, x: Array, dim: int) -> Array:
     return e / lib.xp.sum(e, axis=axes, keepdims=True)
 
 
-def _log_softmax(lib: Library, x: Array, dim: int) -> Array:
+def _log_softmax(lib: ArrayLibrary, x: Array, dim: int) -> Array:
     if not x.ndim:
         return lib.xp.zeros_like(x)
     axes = (wrap(dim, x.ndim),)
@@ -35,12 +35,12 @@ def _rows(name: str, composite: str, function: Any) -> None:
     """Declare a softmax and the composite that converts its operand first."""
 
     @portable(name)
-    def row(lib: Library, self: Array, dim: int, half_to_float: bool) -> Array:
+    def row(lib: ArrayLibrary, self: Array, dim: int, half_to_float: bool) -> Array:
         x = lib.astype(self, dt.float32) if half_to_float else self
         return x if 0 in x.shape else lib.in_opmath(lambda v: function(lib, v, dim), x)
 
     @portable(composite)
-    def converted(lib: Library, self: Array, dim: int, dtype: Any = None) -> Array:
+    def converted(lib: ArrayLibrary, self: Array, dim: int, dtype: Any = None) -> Array:
         return lib.call(name, self if dtype is None else lib.astype(self, dtype), dim, False)
 
 
@@ -49,7 +49,7 @@ _rows("aten::_log_softmax", "aten::log_softmax.int", _log_softmax)
 
 
 @portable("aten::_safe_softmax")
-def safe_softmax(lib: Library, self: Array, dim: int, dtype: Any = None) -> Array:
+def safe_softmax(lib: ArrayLibrary, self: Array, dim: int, dtype: Any = None) -> Array:
     """Rows of -inf alone are 0."""
     found = lib.call("aten::softmax.int", self, dim, dtype)
     empty = lib.xp.all(self == float("-inf"), axis=wrap(dim, self.ndim), keepdims=True)
@@ -57,7 +57,7 @@ def safe_softmax(lib: Library, self: Array, dim: int, dtype: Any = None) -> Arra
 
 
 @portable("aten::logsumexp")
-def logsumexp(lib: Library, self: Array, dim: Dims, keepdim: bool = False) -> Array:
+def logsumexp(lib: ArrayLibrary, self: Array, dim: Dims, keepdim: bool = False) -> Array:
     axes = axes_of(self, dim)
 
     def f(x: Array) -> Array:

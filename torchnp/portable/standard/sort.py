@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import part, wrap
 
 
-def sorted_with_places(lib: Library, x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
+def sorted_with_places(lib: ArrayLibrary, x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     """Values and places in stable order; NaNs are the largest."""
     keys = lib.astype(x, dt.uint8) if dt.is_bool(lib.dtype_of(x)) else x
     n = x.shape[dim]
@@ -23,7 +23,7 @@ def sorted_with_places(lib: Library, x: Array, dim: int, descending: bool) -> tu
 
 
 @portable("aten::sort")
-def sort(lib: Library, self: Array, dim: int = -1, descending: bool = False) -> tuple[Array, Array]:
+def sort(lib: ArrayLibrary, self: Array, dim: int = -1, descending: bool = False) -> tuple[Array, Array]:
     if not self.ndim or 0 in self.shape:
         return NotImplemented
     return sorted_with_places(lib, self, wrap(dim, self.ndim), descending)
@@ -31,20 +31,22 @@ def sort(lib: Library, self: Array, dim: int = -1, descending: bool = False) -> 
 
 @portable("aten::sort.stable")
 def sort_stable(
-    lib: Library, self: Array, *, stable: bool | None, dim: int = -1, descending: bool = False
+    lib: ArrayLibrary, self: Array, *, stable: bool | None, dim: int = -1, descending: bool = False
 ) -> tuple[Array, Array]:
     return sort(lib, self, dim, descending)
 
 
 @portable("aten::argsort", "aten::argsort.stable")
-def argsort(lib: Library, self: Array, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Array:
+def argsort(
+    lib: ArrayLibrary, self: Array, dim: int = -1, descending: bool = False, *, stable: bool | None = None
+) -> Array:
     found = sort(lib, self, dim, descending)
     return NotImplemented if found is NotImplemented else found[1]
 
 
 @portable("aten::topk")
 def topk(
-    lib: Library, self: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+    lib: ArrayLibrary, self: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Array, Array]:
     found: Any = sort(lib, self, dim, largest)
     if found is NotImplemented:
@@ -54,7 +56,7 @@ def topk(
 
 
 @portable("aten::median.dim")
-def median_dim(lib: Library, self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+def median_dim(lib: ArrayLibrary, self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """The lower of two in the middle; NaN if there is one, at its first place."""
     if not self.ndim or 0 in self.shape or dt.is_bool(lib.dtype_of(self)):
         return NotImplemented

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torchnp
-from torchnp.portable.library import Library
+from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 
@@ -11,7 +11,7 @@ def _on_host(name: str) -> None:
     """Declare an elementwise function that other rows call; libraries with their own function override it."""
 
     @portable(name, hosted=True)
-    def row(lib: Library, self: Array) -> Array:
+    def row(lib: ArrayLibrary, self: Array) -> Array:
         x = lib.to_float(self)
         return lib.on_host(torchnp.table[name], [x], {}, [(tuple(x.shape), lib.dtype_of(x))])[0]
 
