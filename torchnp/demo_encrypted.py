@@ -109,7 +109,9 @@ def test(model: nn.Module, digits: OwnedDigits) -> Any:
 def compare(name: str, data: DemoData, batch_size: int, seed: int, on_step: Any) -> EncryptedRun:
     """Train one optimizer in the clear and on shares."""
     digits, model = owned(data), build(seed)
-    batches = [order[i : i + batch_size] for order in data.orders for i in range(0, len(order) - batch_size + 1, batch_size)]
+    batches = [
+        order[i : i + batch_size] for order in data.orders for i in range(0, len(order) - batch_size + 1, batch_size)
+    ]
     plain = copy.deepcopy(model)
     loss = train(plain, optimizer_of(name, plain), digits, batches, lambda: None).item()
     accuracy = test(plain, digits).item()
@@ -161,7 +163,9 @@ def misses(runs: list[EncryptedRun]) -> list[str]:
                 f"{run.optimizer}: test accuracy {run.encrypted_accuracy:.1%}, and {run.accuracy:.1%} in the clear"
             )
         if run.published != 2:
-            found.append(f"{run.optimizer}: {run.published} numbers were published, not the loss and the accuracy alone")
+            found.append(
+                f"{run.optimizer}: {run.published} numbers were published, not the loss and the accuracy alone"
+            )
     return found
 
 

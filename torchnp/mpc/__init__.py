@@ -15,9 +15,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchnp.mpc.engine import SharedEngine, SharedTensor
     from torchnp.mpc.certificates import make_certificate
     from torchnp.mpc.dealer_process import serve_dealer
+    from torchnp.mpc.engine import SharedEngine, SharedTensor
     from torchnp.mpc.links import Party, PartyError
     from torchnp.mpc.network import Traffic
     from torchnp.mpc.start import connect, local

@@ -209,7 +209,9 @@ def dial(peer: Party, who: str, tls: ssl.SSLContext, deadline: float) -> Link:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return _checked(tls.wrap_socket(raw), peer, who)
         except ssl.SSLCertVerificationError as error:
-            raise PartyError(f"{who} shows another certificate than {peer.certificate}: {error.verify_message}") from None
+            raise PartyError(
+                f"{who} shows another certificate than {peer.certificate}: {error.verify_message}"
+            ) from None
         except (OSError, ssl.SSLError) as error:
             if time.monotonic() >= deadline:
                 raise PartyError(f"{who} is missing: no answer in time ({error})") from None
@@ -246,7 +248,9 @@ def accept(
         try:
             raw, address = server.accept()
         except TimeoutError:
-            names = ", ".join(f"party {r} ({p.address or p.certificate})" for r, p in expected.items() if r not in found)
+            names = ", ".join(
+                f"party {r} ({p.address or p.certificate})" for r, p in expected.items() if r not in found
+            )
             also = f"; turned away: {refused}" if refused else ""
             raise PartyError(f"{names} did not connect in time{also}") from None
         try:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from torchnp.mpc import links
-from torchnp.mpc.dealer import as_shared, correlation, joined, uniform_share
 from torchnp.mpc.correlations import Item
+from torchnp.mpc.dealer import as_shared, correlation, joined, uniform_share
 from torchnp.mpc.network import Network
 from torchnp.mpc.prg import KEY_BYTES, RandomStream, new_key
 

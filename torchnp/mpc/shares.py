@@ -36,7 +36,9 @@ class Shares:
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(f"{self!r} is secret: publish() is the only way to its values")
 
-    __array__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = __iter__ = __len__ = __eq__ = __lt__ = _refuse
+    __array__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = __iter__ = __len__ = __eq__ = __lt__ = (
+        _refuse
+    )
     __gt__ = __le__ = __ge__ = __ne__ = __reduce_ex__ = _refuse
     __hash__ = None  # type: ignore[assignment]
 

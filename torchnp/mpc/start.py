@@ -82,7 +82,9 @@ def connect(
             for r in range(rank)
         }
         later = {r: parties[r] for r in range(rank + 1, len(parties))}
-        peers |= links.accept(server, links.context(True, me, key, list(later.values())), later, deadline - time.monotonic())
+        peers |= links.accept(
+            server, links.context(True, me, key, list(later.values())), later, deadline - time.monotonic()
+        )
     mine = {"version": VERSION, "parties": len(parties), "bits": bits}
     for r in sorted(peers):
         links.send_json(peers[r], {**mine, "rank": rank}, timeout)

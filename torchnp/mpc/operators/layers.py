@@ -38,7 +38,9 @@ def mm(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
 def addmm(p: FixedPoint, call: Call, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> SharedSum:
     """``beta * bias + alpha * x @ y``"""
     bits = result_bits(p, call)
-    total = _scaled_to(p, product(p, "matmul", x, y) if secret(x) or secret(y) else _known_product(p, x, y), alpha, bits)
+    total = _scaled_to(
+        p, product(p, "matmul", x, y) if secret(x) or secret(y) else _known_product(p, x, y), alpha, bits
+    )
     if beta == 0:
         return total
     return _plus(p, total, bias if beta == 1 else _times(p, bias, beta, bits), bits)
@@ -117,12 +119,17 @@ def convolution_backward(
 # ---------------------------------------------------------------- windows of pools
 
 
-def windows(shape: tuple, kernel: Any, stride: Any, padding: Any, dilation: Any, out: tuple) -> tuple[np.ndarray, np.ndarray]:
+def windows(
+    shape: tuple, kernel: Any, stride: Any, padding: Any, dilation: Any, out: tuple
+) -> tuple[np.ndarray, np.ndarray]:
     """For two-dimensional windows, the places of their elements in an image, and whether they are inside.
 
     Both have shape ``(outputs, elements)``.
     """
-    pairs = [v if len(v) == 2 else [*v, *v] for v in (list(kernel), list(stride) or list(kernel), list(padding), list(dilation))]
+    pairs = [
+        v if len(v) == 2 else [*v, *v]
+        for v in (list(kernel), list(stride) or list(kernel), list(padding), list(dilation))
+    ]
     places, inside = [], []
     for n, m, k, s, pad, d in zip(shape, out, *pairs):
         at = (np.arange(m) * s - pad)[:, None] + np.arange(k) * d
@@ -195,7 +202,9 @@ def _counts(valid: np.ndarray, kernel_size: Any, include: bool, override: Any, o
     return over.sum(-1) if include else valid.sum(-1)
 
 
-def _averages(p: FixedPoint, image: tuple, out: tuple, kernel: Any, stride: Any, padding: Any, include: Any, override: Any) -> Any:
+def _averages(
+    p: FixedPoint, image: tuple, out: tuple, kernel: Any, stride: Any, padding: Any, include: Any, override: Any
+) -> Any:
     """Places, validity and weights of the windows of an average pool."""
     padding = _two(padding)
     padding = list(padding) if len(padding) == 2 else [*padding, *padding]

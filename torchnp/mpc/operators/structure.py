@@ -13,9 +13,12 @@ from torchnp.mpc.operators.registry import op, public, result_bits, secret, shar
 from torchnp.mpc.shares import SharedSum
 
 # Operators of one secret tensor, the first argument; whatever else they take is public.
-_OF_ONE = """view_copy permute_copy slice_copy.Tensor expand_copy select_copy.int unsqueeze_copy squeeze_copy
-    squeeze_copy.dim squeeze_copy.dims t_copy transpose_copy.int alias_copy diagonal_copy unfold_copy flip roll repeat
-    tril triu sum.dim_IntList sum cumsum index.Tensor unbind_copy.int split_copy.Tensor split_with_sizes_copy""".split()
+_OF_ONE = (
+    "view_copy", "permute_copy", "slice_copy.Tensor", "expand_copy", "select_copy.int", "unsqueeze_copy",
+    "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims", "t_copy", "transpose_copy.int", "alias_copy",
+    "diagonal_copy", "unfold_copy", "flip", "roll", "repeat", "tril", "triu", "sum.dim_IntList", "sum", "cumsum",
+    "index.Tensor", "unbind_copy.int", "split_copy.Tensor", "split_with_sizes_copy",
+)  # fmt: skip
 # Operators of several secret tensors: the places of these.
 _OF_MORE = {
     "slice_scatter": (0, 1), "select_scatter": (0, 1), "diagonal_scatter": (0, 1), "index_put": (0, 2),
@@ -108,7 +111,9 @@ def masked_fill(p: FixedPoint, call: Call, x: Any, mask: Any, value: Any) -> Sha
 def prod(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool = False, **_: Any) -> SharedSum:
     """The product, by products of neighbours."""
     bits = result_bits(p, call)
-    x = p.at(p.each(lambda w: w.reshape(-1) if dim is None else np.moveaxis(w, dim, -1) if w.ndim else w[None], x), bits)
+    x = p.at(
+        p.each(lambda w: w.reshape(-1) if dim is None else np.moveaxis(w, dim, -1) if w.ndim else w[None], x), bits
+    )
     if x.shape[-1] == 0:
         return p.constant(p.encode(np.ones(x.shape[:-1]), bits), bits)
     while x.shape[-1] > 1:
