@@ -117,7 +117,7 @@ def _logarithm(u: np.ndarray) -> np.ndarray:
 
 
 def reciprocal(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """``1 / x``, at most about ``2 ** (36 + 2 * bits - 66)`` in size, and 0 for 0."""
+    """``1 / x`` of numbers from ``2 ** (5 - bits)`` on; smaller results for smaller ones, and 0 for 0."""
     found = split(p, x)
     weight = found.weight(p, lambda k: 2.0 ** min(PLACES - 1 - k, 60 - INNER))
     product = p.multiply(polynomial(p, found.centred, _inverse), weight)
@@ -164,7 +164,7 @@ def log(p: FixedPoint, x: SharedSum) -> SharedSum:
 
 
 def exp(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """``e ** x``: 0 where that is below the last place, and wrong where it is above ``2 ** (36 - bits)``."""
+    """``e ** x``: 0 where that is below the last place, and wrong where it is above ``2 ** (35 - bits)``."""
     down = p.bits + 1  # smaller powers of two are 0
     small = p.negative(p.plus(x, p.encode(down * math.log(2), x.bits)))
     factor = p.encode(math.log2(math.e), INNER)

@@ -13,34 +13,12 @@ from torchnp.mpc.operators.registry import op, public, result_bits, secret, shar
 from torchnp.mpc.shares import SharedSum
 
 # Operators of one secret tensor, the first argument; whatever else they take is public.
-_OF_ONE = [
-    "view_copy",
-    "permute_copy",
-    "slice_copy.Tensor",
-    "expand_copy",
-    "select_copy.int",
-    "unsqueeze_copy",
-    "squeeze_copy",
-    "squeeze_copy.dim",
-    "squeeze_copy.dims",
-    "t_copy",
-    "transpose_copy.int",
-    "alias_copy",
-    "diagonal_copy",
-    "unfold_copy",
-    "flip",
-    "roll",
-    "repeat",
-    "tril",
-    "triu",
-    "sum.dim_IntList",
-    "sum",
-    "cumsum",
-    "index.Tensor",
-    "unbind_copy.int",
-    "split_copy.Tensor",
-    "split_with_sizes_copy",
-]
+_OF_ONE = (
+    "view_copy", "permute_copy", "slice_copy.Tensor", "expand_copy", "select_copy.int", "unsqueeze_copy",
+    "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims", "t_copy", "transpose_copy.int", "alias_copy",
+    "diagonal_copy", "unfold_copy", "flip", "roll", "repeat", "tril", "triu", "sum.dim_IntList", "sum", "cumsum",
+    "index.Tensor", "unbind_copy.int", "split_copy.Tensor", "split_with_sizes_copy",
+)  # fmt: skip
 # Operators of several secret tensors: the places of these.
 _OF_MORE = {
     "slice_scatter": (0, 1), "select_scatter": (0, 1), "diagonal_scatter": (0, 1), "index_put": (0, 2),
