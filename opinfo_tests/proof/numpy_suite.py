@@ -130,7 +130,7 @@ def run_suite(files: tuple[str, ...] = FILES, select: str = "") -> SuitePlugin:
     """Run NumPy's test files on tensors, in this process, and return the counts."""
     from torchnp.np.rebound import NAMESPACE
 
-    NAMESPACE.array = _array_or_numpys
+    NAMESPACE.array = _array_or_numpys  # type: ignore[attr-defined]
     root = Path(np.__file__).parent
     plugin = SuitePlugin()
     paths = [str(root / f) for f in files if (root / f).exists()]

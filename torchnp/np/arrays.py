@@ -247,7 +247,7 @@ class TensorArray:
 
     def tobytes(self, order: str = "C") -> bytes:
         """The elements' bytes."""
-        return np.asarray(self).tobytes(order)
+        return np.asarray(self).tobytes(order)  # type: ignore[arg-type]
 
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
@@ -562,4 +562,4 @@ for _operator, _name in _COMPARED.items():
     setattr(TensorArray, f"__{_operator}__", _binary(_name, False))
 for _operator, _name in _UNARY.items():
     setattr(TensorArray, f"__{_operator}__", lambda self, _n=_name: _run(_n, self))
-TensorArray.__pow__ = _power  # type: ignore[attr-defined]
+TensorArray.__pow__ = _power  # type: ignore[operator]

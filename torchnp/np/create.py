@@ -168,7 +168,7 @@ def arange(
 ) -> Tensor:
     """`numpy.arange` as a tensor: the first value plus multiples of the first step in the dtype."""
     bounds = [x.item() if isinstance(x, Tensor) else x for x in (start, stop, step)]
-    found = np.arange(*bounds[:2], bounds[2] if step is not None else 1) if stop is not None else np.arange(bounds[0])
+    found = np.arange(*bounds[:2], bounds[2] if step is not None else 1) if stop is not None else np.arange(bounds[0])  # type: ignore[call-overload]
     kind = torch_dtype(found.dtype) if dtype is None else torch_dtype(dtype)
     return as_tensor(np.arange(bounds[0] if stop is not None else 0, bounds[1] if stop is not None else bounds[0],
         1 if step is None else bounds[2], dtype=numpy_dtype(kind))).to(_device(device))  # fmt: skip

@@ -32,7 +32,7 @@ def numpy_dtype(dtype: Any) -> np.dtype:
             raise TypeError(f"NumPy has no {dtype}")
         return NUMPY_OF[dtype]
     if isinstance(dtype, type) and issubclass(dtype, np.dtype):  # a class such as numpy.dtypes.Float64DType
-        return dtype()
+        return dtype()  # type: ignore[call-overload]
     return np.dtype(dtype)
 
 
@@ -202,7 +202,7 @@ def created_beside(arguments: Any) -> Iterator[None]:
 
 def _session(x: Any) -> Any:
     if isinstance(x, Tensor):
-        return x._session if is_remote(x) else None
+        return x._session if is_remote(x) else None  # type: ignore[attr-defined]
     if isinstance(x, (list, tuple, dict)):
         parts = x.values() if isinstance(x, dict) else x
         return next((found for part in parts if (found := _session(part)) is not None), None)

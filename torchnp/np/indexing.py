@@ -69,7 +69,8 @@ def expanded(x: Tensor, index: Any) -> list[Any]:
 
 def _check_bounds(x: Tensor, parts: list[Any]) -> list[Any]:
     """Check integers and masks against the sizes of their dimensions, with NumPy's words."""
-    dim, found = 0, []
+    dim = 0
+    found: list[Any] = []
     for p in parts:
         if p is None:
             found.append(p)

@@ -60,7 +60,7 @@ def _svd(full: bool) -> Any:
         x = _inexact(a)
         if values_are_here(x) and not bool(torch.isfinite(x).all()):
             raise np.linalg.LinAlgError("SVD did not converge")
-        return tuple(torch.linalg.svd(x, full_matrices=full))  # type: ignore[return-value]
+        return tuple(torch.linalg.svd(x, full_matrices=full))
 
     return factor
 

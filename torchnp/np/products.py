@@ -192,7 +192,7 @@ def _parsed(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
         parts = [as_tensor(p) for p in listed[::2]]
         shadows = [np.broadcast_to(np.int8(0), tuple(p.shape)) for p in parts]
         given = (*(v for pair in zip(shadows, listed[1::2], strict=True) for v in pair), *end)
-    inputs, output, _ = np._core.einsumfunc._parse_einsum_input(given)
+    inputs, output, _ = np._core.einsumfunc._parse_einsum_input(given)  # type: ignore[attr-defined]
     if all(p.numel() < 2**16 for p in parts):
         np.einsum(*given)
     return f"{inputs}->{output}", parts

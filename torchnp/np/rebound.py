@@ -294,7 +294,7 @@ def _rebound_instance(value: Any) -> Any:
                 members[name] = staticmethod(translated(member.__func__))
             elif not name.startswith("__") and not isinstance(member, types.MemberDescriptorType):
                 members[name] = member
-    made = object.__new__(type(type(value).__name__, (), members))
+    made: Any = object.__new__(type(type(value).__name__, (), members))
     slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
     for name in (*getattr(value, "__dict__", ()), *slots):
         setattr(made, name, getattr(value, name))

@@ -109,7 +109,7 @@ def _reduce(ufunc: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, starte
         count *= x.shape[a]
     if count == 0:
         # logaddexp has -inf, which NumPy counts as no identity for a reduction of nothing.
-        if ufunc.identity is None and not started and x.numel() == 0 and _result_count(x, axes) != 0:
+        if ufunc.identity is None and not started:
             raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
         fill = ufunc.identity if ufunc.identity is not None else 0
         shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
@@ -119,13 +119,6 @@ def _reduce(ufunc: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, starte
     carry, back = (carried_ordered, uncarried_ordered) if ufunc._ordered else (carried, uncarried)
     wide = x.float() if x.dtype in HALVES else x
     return back(ufunc._reduce(carry(wide), axes, keepdims), x.dtype).to(x.dtype)
-
-
-def _result_count(x: Tensor, axes: tuple[int, ...]) -> int:
-    count = 1
-    for i, n in enumerate(x.shape):
-        count *= 1 if i in axes else n
-    return count
 
 
 def _one_by_one(ufunc: Any, x: Tensor) -> Tensor:

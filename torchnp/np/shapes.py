@@ -368,4 +368,4 @@ def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
     """`numpy.shares_memory` of tensors, by NumPy on their memory."""
     from torchnp.interop import to_numpy
 
-    return bool(np.shares_memory(*(to_numpy(t.detach()) if isinstance(t, Tensor) else t for t in (a, b))))
+    return bool(np.shares_memory(*(to_numpy(t.detach()) if isinstance(t, Tensor) else t for t in (a, b))))  # type: ignore[arg-type]

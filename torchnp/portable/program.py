@@ -39,7 +39,7 @@ class PortableProgram(Program):
         graph, signature = functionalize(program.graph, program.signature)
         super().__init__(graph, signature, {})
         self.lib, self.fallback = library_for(xp), fallback
-        self.state: State = {name: self.lib.from_numpy(x) for name, x in program.state.items()}  # type: ignore[assignment]
+        self.state: State = {name: self.lib.from_numpy(x) for name, x in program.state.items()}
         self.written: dict[str, Array] = {}
         self._declined: set[str] = set()
 

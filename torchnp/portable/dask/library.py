@@ -62,7 +62,7 @@ class DaskLibrary(ArrayLibrary):
         return np.asarray(x.compute()) if is_lazy(x) else np.asarray(x)
 
     def full(self, shape: Sequence[int], value: Any, dtype: Any) -> Array:
-        return super().full(shape, value, dtype) if not is_lazy(value) else lazy.broadcast_to(value, tuple(shape))
+        return super().full(shape, value, dtype) if not is_lazy(value) else lazy.broadcast_to(value, tuple(shape))  # type: ignore[attr-defined]
 
     def on_host(self, kernel: Callable[..., Any], args: Any, kwargs: Any, metas: Sequence[Meta] | None) -> list[Any]:
         """One task with its arguments whole."""

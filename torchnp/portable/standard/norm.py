@@ -25,7 +25,7 @@ def _affine(x: Array, weight: Array | None, bias: Array | None) -> Array:
     return x if bias is None else x + bias
 
 
-def _wide(lib: ArrayLibrary, x: Array | None) -> Array | None:
+def _wide(lib: ArrayLibrary, x: Array | None) -> Any:
     return None if x is None else lib.astype(x, dt.opmath(lib.dtype_of(x)))
 
 

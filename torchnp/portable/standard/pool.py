@@ -124,7 +124,7 @@ def _avg_pool(name: str, n: int) -> None:
             return NotImplemented
 
         def mean(x: Array) -> Array:
-            total = None
+            total: Any = None
             for _, seen in windows(lib, x, kernel, stride, padding, [1] * n, 0, ceil_mode):
                 total = seen if total is None else total + seen
             if divisor_override:

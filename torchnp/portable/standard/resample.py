@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +86,7 @@ def upsample_linear_vec(
     sizes = _sizes(input, output_size, scale_factors)
     if not dt.is_inexact(lib.dtype_of(input)):
         return NotImplemented
-    factors = scale_factors or [None] * len(sizes)
+    factors: Any = scale_factors or [None] * len(sizes)
     return lib.in_opmath(lambda x: _linear(lib, x, sizes, factors, align_corners), input)
 
 

@@ -86,7 +86,7 @@ def _layers(
             p = params[at]
             given = _product(lib, x, p[0], p[2])
             start = tuple(s[at, ...] for s in states)
-            step = lambda carry, v, p=p: cell(lib, carry, v, p)  # type: ignore[misc]
+            step = lambda carry, v, p=p: cell(lib, carry, v, p)
             final, y = lib.scan(step, start, given, reverse=bool(k))
             finals.append(final)
             outputs.append(y)

@@ -63,6 +63,8 @@ def test_ufuncs(name, data):
     assert compare(ufunc, tnp.table[name].function, operands) == ""
 
 
+pytestmark = pytest.mark.weekly  # thousands of calls
+
 REDUCTIONS = [
     "sum",
     "prod",
@@ -125,6 +127,7 @@ def test_indexing(data):
 
     x = data.draw(arrays())
     index = data.draw(index_parts(x.shape))
+    assume(x.size)  # NumPy checks no index of an empty result
     tensors = tuple(torch.from_numpy(i) if isinstance(i, np.ndarray) else i for i in index)
     assert compare(lambda a: a[index], lambda t: index_of(t, tensors), [x]) == ""
 
@@ -136,6 +139,7 @@ def test_assignment(data):
 
     x = data.draw(arrays(kinds="biuf"))
     index = data.draw(index_parts(x.shape))
+    assume(x.size)  # of several errors, NumPy raises another first
     value = data.draw(
         st.one_of(
             st.sampled_from([1, 0, 2.5]), arrays(hnp.array_shapes(min_dims=0, max_dims=2, max_side=3), kinds="biu")
@@ -255,6 +259,7 @@ def test_functions_of_one_array(name, data):
         "vander",
     ):
         assume(np.isfinite(x).all() and x.size)
+    assume(x.ndim or name not in ("poly", "fft.fftshift", "fft.ifftshift", "tri"))  # NumPy's own code fails in other words
     assert compare(eval(f"np.{name}"), tnp.table[name].function, [x]) == ""
 
 
@@ -312,4 +317,5 @@ def test_functions_of_two_arrays(name, data):
         "cross",
     ):
         assume(np.isfinite(x).all() and np.isfinite(y).all() and np.float16 not in (x.dtype, y.dtype))
+    assume(y.ndim or name not in ("digitize", "broadcast_to"))  # NumPy's own code fails in other words
     assert compare(getattr(np, name), tnp.table[name].function, [x, y]) == ""
