@@ -52,8 +52,8 @@ def messages_of(x, labels):
 def transcripts():
     """Of the same program over values that have nothing in common."""
     return (
-        messages_of(torch.zeros(4, 1, 6, 6), torch.zeros(4, dtype=torch.int64)),
-        messages_of(torch.linspace(-8, 8, 144).reshape(4, 1, 6, 6), torch.tensor([2, 1, 0, 2])),
+        messages_of(torch.zeros(16, 1, 6, 6), torch.zeros(16, dtype=torch.int64)),
+        messages_of(torch.linspace(-8, 8, 576).reshape(16, 1, 6, 6), torch.tensor([2, 1, 0, 2] * 4)),
     )
 
 
