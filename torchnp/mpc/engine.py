@@ -81,8 +81,9 @@ class SharedEngine(Engine):
     def _bits_of(self, dtype: torch.dtype) -> int:
         return self.protocol.bits if dtype.is_floating_point else 0
 
-    def upload(self, tensor: torch.Tensor, *, owner: int = 0) -> SharedSum:
+    def upload(self, tensor: torch.Tensor, *, owner: int = 0, **options: Any) -> SharedSum:
         """Shares of a tensor that one party knows: of the others only the shape and dtype count."""
+        _no_others(options, "send() and module() take owner=")
         if not 0 <= owner < self.parties:
             raise ValueError(f"the owner is a party, 0 to {self.parties - 1}, not {owner}")
         bits = self._bits_of(tensor.dtype)
@@ -98,8 +99,9 @@ class SharedEngine(Engine):
         self.protocol.network.note(f"constant {array.dtype} {array.shape}".encode() + array.tobytes())
         return PublicArray(array)
 
-    def download(self, payload: Any, spec: TensorSpec) -> torch.Tensor:
+    def download(self, payload: Any, spec: TensorSpec, **options: Any) -> torch.Tensor:
         """The values, which every party gets."""
+        _no_others(options, "publish() takes no options: every party gets the values")
         if isinstance(payload, PublicArray):
             return torch.from_numpy(payload.array.copy()).to(spec.dtype)
         words = self.protocol.network.publish(payload, f"a tensor of {spec.dtype}")
@@ -123,3 +125,8 @@ class SharedEngine(Engine):
         if isinstance(out, (tuple, list)):
             return type(out)(None if x is None else PublicArray(x) for x in out)
         return PublicArray(out)
+
+
+def _no_others(options: dict[str, Any], instead: str) -> None:
+    if options:
+        raise TypeError(f"unknown option {next(iter(options))!r}: {instead}")

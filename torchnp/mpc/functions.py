@@ -26,7 +26,8 @@ EXPONENTS = 64  # length of the unit vector of an exponent
 @functools.cache
 def _coefficients(function: Callable[[np.ndarray], np.ndarray], degree: int = DEGREE) -> tuple[float, ...]:
     """Of powers, lowest first: the interpolation of a function at the Chebyshev points of [-1, 1]."""
-    return tuple(chebyshev.cheb2poly(chebyshev.chebinterpolate(function, degree)))
+    points = chebyshev.chebpts1(degree + 1)
+    return tuple(chebyshev.cheb2poly(chebyshev.chebfit(points, function(points), degree)))
 
 
 def _stack(*values: SharedSum) -> SharedSum:

@@ -26,6 +26,7 @@ from torchnp.mpc.network import Network
 from torchnp.mpc.shares import SharedSum, SharedXor
 
 ONE, TOP, BELOW = np.uint64(1), np.uint64(63), np.uint64(2**63 - 1)
+_WIDTHS = (32, 16, 8, 4, 2, 1)  # of the halves of a word
 RANGE_BITS = 62  # truncated values are below 2**62: one bit for the sign, one so that the mask's carry is known
 
 
@@ -130,7 +131,7 @@ class Protocol:
         sign = self.plus(self._bitwise(lambda w: w >> TOP, r), c >> TOP)
         less = self._bitwise(lambda w: w & ~c & BELOW, r)  # in the sign's place no bit is less, and both are equal
         equal = self.plus(self._bitwise(lambda w: w & BELOW, r), ~c | ~BELOW)
-        borrow, _ = self._first_difference(less, equal)
+        borrow = self._first_difference(less, equal)
         sign = self._bitwise(lambda w: w.astype(np.uint8), sign)
         sign = SharedXor(tuple(a ^ b for a, b in zip(sign.parts, borrow.parts)))
         return self.each(lambda w: w[0], self.to_sums(sign, 1))
@@ -140,28 +141,25 @@ class Protocol:
         mask, r = self.source.take("masked_bits", x.shape)
         (c,) = self.network.open_masked("compare", (x, mask))
         equal = self.plus(r, ~interleave(c))
-        _, all_equal = self._first_difference(None, equal)
-        return self.each(lambda w: w[0], self.to_sums(all_equal, 1))
+        for width in _WIDTHS:
+            equal = self.conjunction(*self._halves(equal, width))
+        return self.each(lambda w: w[0], self.to_sums(equal, 1))
 
-    def _first_difference(self, less: SharedXor | None, equal: SharedXor) -> tuple[SharedXor, SharedXor]:
-        """Whether a number is less than another and whether it is equal, of these per bit, in six rounds."""
-        for width in (32, 16, 8, 4, 2, 1):
-            dtype = np.dtype(f"u{max(width // 8, 1)}")
-            high, low = (
-                [
-                    None if word is None else self._bitwise(lambda w: (w >> w.dtype.type(shift)).astype(dtype), word)
-                    for word in (less, equal)
-                ]
-                for shift in (width, 0)
-            )
-            if low[0] is None:
-                equal = self.conjunction(high[1], low[1])
-                continue
-            both = SharedXor(tuple(np.stack(parts) for parts in zip(low[0].parts, low[1].parts)))
-            joined = self.conjunction(high[1], both)
-            less = SharedXor(tuple(h ^ w[0] for h, w in zip(high[0].parts, joined.parts)))
+    def _halves(self, word: SharedXor, width: int) -> tuple[SharedXor, SharedXor]:
+        """The upper bits of words, from ``width`` on, and the lower ones."""
+        dtype = np.dtype(f"u{max(width // 8, 1)}")
+        upper = self._bitwise(lambda w: (w >> w.dtype.type(width)).astype(dtype), word)
+        return upper, self._bitwise(lambda w: w.astype(dtype), word)
+
+    def _first_difference(self, less: SharedXor, equal: SharedXor) -> SharedXor:
+        """Whether a number is less than another, of whether each bit is less and equal; six rounds."""
+        for width in _WIDTHS:
+            (less, low), (high_equal, low_equal) = self._halves(less, width), self._halves(equal, width)
+            both = SharedXor(tuple(np.stack(parts) for parts in zip(low.parts, low_equal.parts)))
+            joined = self.conjunction(high_equal, both)
+            less = SharedXor(tuple(h ^ w[0] for h, w in zip(less.parts, joined.parts)))
             equal = self._bitwise(lambda w: w[1], joined)
-        return less, equal
+        return less
 
     def to_sums(self, bits: SharedXor, places: int) -> SharedSum:
         """Each of the low bits of words as 0 or 1, of shape ``(places, *shape)``; one round."""

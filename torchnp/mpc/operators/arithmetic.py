@@ -301,7 +301,8 @@ def where(p: FixedPoint, call: Call, condition: Any, x: Any, y: Any) -> SharedSu
     if secret(condition):
         return p.select(condition, a, b)
     known = public(condition)
-    return p.each(lambda u, v: np.where(known, u, v), a, b)
+    choose: Any = lambda u, v: np.where(known, u, v)
+    return p.each(choose, a, b)
 
 
 # ---------------------------------------------------------------- functions of one number

@@ -209,7 +209,7 @@ def _averages(
     padding = _two(padding)
     padding = list(padding) if len(padding) == 2 else [*padding, *padding]
     places, valid = windows(image, kernel, stride, padding, [1], out)
-    wider = [n + 2 * q for n, q in zip(image, padding)]  # padding counts, but not what ceil_mode adds
+    wider = tuple(n + 2 * q for n, q in zip(image, padding))  # padding counts, but not what ceil_mode adds
     _, within = windows(wider, kernel, stride, [0], [1], out)
     return places, valid, 1 / _counts(valid, kernel, include, override, within).astype(np.float64)
 

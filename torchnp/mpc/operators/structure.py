@@ -104,7 +104,8 @@ def masked_fill(p: FixedPoint, call: Call, x: Any, mask: Any, value: Any) -> Sha
     if secret(mask):
         return p.select(mask, a, b)
     known = public(mask)
-    return p.each(lambda u, v: np.where(known, u, v), a, b)
+    choose: Any = lambda u, v: np.where(known, u, v)
+    return p.each(choose, a, b)
 
 
 @op("prod", "prod.dim_int")
