@@ -64,7 +64,7 @@ def context(server: bool, me: Party, key: str | Path, peers: list[Party]) -> ssl
     return made
 
 
-class Link:
+class PeerLink:
     """A TLS connection to one peer; ``who`` names it in messages."""
 
     def __init__(self, sock: ssl.SSLSocket, who: str) -> None:
@@ -107,7 +107,7 @@ class Link:
         self.socket.close()
 
 
-def transfer(links: list[Link], complete: Callable[[Link], bool], timeout: float) -> None:
+def transfer(links: list[PeerLink], complete: Callable[[PeerLink], bool], timeout: float) -> None:
     """Send what is unsent and receive until each link is complete; PartyError after ``timeout`` seconds of nothing."""
     while True:
         for link in links:
@@ -128,13 +128,13 @@ def frame(digest: bytes, label: str, message: bytes) -> bytes:
     return _HEADER.pack(digest, len(text), len(message)) + text + message
 
 
-def exchange(links: list[Link], digest: bytes, label: str, message: bytes, timeout: float) -> list[bytes]:
+def exchange(links: list[PeerLink], digest: bytes, label: str, message: bytes, timeout: float) -> list[bytes]:
     """Send a message to all peers, and return theirs, which belong to the same step of the same program."""
     whole = frame(digest, label, message)
     for link in links:
         link.unsent = memoryview(whole)
 
-    def complete(link: Link) -> bool:
+    def complete(link: PeerLink) -> bool:
         if len(link.received) < _HEADER.size:
             return False
         theirs, n, length = _HEADER.unpack_from(link.received)
@@ -161,16 +161,16 @@ def exchange(links: list[Link], digest: bytes, label: str, message: bytes, timeo
 # ---------------------------------------------------------------- plain frames: greetings and requests
 
 
-def send(link: Link, value: bytes, timeout: float) -> None:
+def send(link: PeerLink, value: bytes, timeout: float) -> None:
     """Send a message of any length."""
     link.unsent = memoryview(struct.pack("!Q", len(value)) + value)
     transfer([link], lambda _: True, timeout)
 
 
-def receive(link: Link, longest: int, timeout: float) -> bytes:
+def receive(link: PeerLink, longest: int, timeout: float) -> bytes:
     """Receive a message of at most ``longest`` bytes."""
 
-    def complete(link: Link) -> bool:
+    def complete(link: PeerLink) -> bool:
         if len(link.received) < 8:
             return False
         (n,) = struct.unpack_from("!Q", link.received)
@@ -185,11 +185,11 @@ def receive(link: Link, longest: int, timeout: float) -> bytes:
     return message
 
 
-def send_json(link: Link, value: Any, timeout: float) -> None:
+def send_json(link: PeerLink, value: Any, timeout: float) -> None:
     send(link, json.dumps(value).encode(), timeout)
 
 
-def receive_json(link: Link, timeout: float, longest: int = _LONGEST_HELLO) -> Any:
+def receive_json(link: PeerLink, timeout: float, longest: int = _LONGEST_HELLO) -> Any:
     """Receive a short JSON value; PartyError for anything else."""
     try:
         return json.loads(receive(link, longest, timeout))
@@ -200,7 +200,7 @@ def receive_json(link: Link, timeout: float, longest: int = _LONGEST_HELLO) -> A
 # ---------------------------------------------------------------- connecting
 
 
-def dial(peer: Party, who: str, tls: ssl.SSLContext, deadline: float) -> Link:
+def dial(peer: Party, who: str, tls: ssl.SSLContext, deadline: float) -> PeerLink:
     """Connect to a peer, again and again until the deadline; PartyError if it is not there, or another."""
     while True:
         left = deadline - time.monotonic()
@@ -218,11 +218,11 @@ def dial(peer: Party, who: str, tls: ssl.SSLContext, deadline: float) -> Link:
         time.sleep(0.1)
 
 
-def _checked(sock: ssl.SSLSocket, peer: Party, who: str) -> Link:
+def _checked(sock: ssl.SSLSocket, peer: Party, who: str) -> PeerLink:
     if sock.getpeercert(binary_form=True) != peer.der():
         sock.close()
         raise PartyError(f"{who} shows another certificate than {peer.certificate}")
-    return Link(sock, who)
+    return PeerLink(sock, who)
 
 
 def listener(me: Party) -> socket.socket:
@@ -234,13 +234,13 @@ def listener(me: Party) -> socket.socket:
 
 def accept(
     server: socket.socket, tls: ssl.SSLContext, expected: dict[int, Party], timeout: float, first: float | None = None
-) -> dict[int, Link]:
+) -> dict[int, PeerLink]:
     """Wait for a connection of each expected party, told apart by their certificates; others are turned away.
 
     The parties have ``timeout`` seconds; with ``first``, the first of them has so many, and the rest ``timeout`` after it.
     """
     deadline = time.monotonic() + (timeout if first is None else first)
-    found: dict[int, Link] = {}
+    found: dict[int, PeerLink] = {}
     refused = ""
     certificates = {party.der(): rank for rank, party in expected.items()}
     while len(found) < len(expected):
@@ -267,5 +267,5 @@ def accept(
         if first is not None and not found:
             deadline = time.monotonic() + timeout
         name = f"party {rank}" + (f" ({expected[rank].address})" if expected[rank].address else "")
-        found[rank] = Link(sock, name)
+        found[rank] = PeerLink(sock, name)
     return found

@@ -22,7 +22,7 @@ class TLSNetwork(Network):
     Each message bears a digest of all that the parties' programs have in common: operators, shapes and public constants.
     """
 
-    def __init__(self, parties: int, rank: int, peers: dict[int, links.Link], timeout: float) -> None:
+    def __init__(self, parties: int, rank: int, peers: dict[int, links.PeerLink], timeout: float) -> None:
         super().__init__(parties, (rank,))
         self._peers = [peers[r] for r in sorted(peers)]
         self._rank, self._timeout = rank, timeout
@@ -46,7 +46,7 @@ class TLSNetwork(Network):
 class RemoteSource:
     """This party's part of correlations: from its key, and for the last party from the dealer's messages too."""
 
-    def __init__(self, link: links.Link, rank: int, parties: int, timeout: float) -> None:
+    def __init__(self, link: links.PeerLink, rank: int, parties: int, timeout: float) -> None:
         self._link, self._timeout = link, timeout
         self._last = rank == parties - 1
         self._stream = RandomStream(links.receive(link, KEY_BYTES, timeout))
@@ -78,7 +78,7 @@ class RemoteSource:
 class PairwiseSharing:
     """Splits what its owner knows: the others' shares are random streams that the owner has the keys of."""
 
-    def __init__(self, rank: int, peers: dict[int, links.Link], timeout: float) -> None:
+    def __init__(self, rank: int, peers: dict[int, links.PeerLink], timeout: float) -> None:
         keys = {r: new_key() for r in peers}
         for r, link in peers.items():
             links.send(link, keys[r], timeout)
