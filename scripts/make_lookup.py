@@ -91,10 +91,12 @@ def names_lines() -> list[str]:
 
 
 def numpy_rows_lines() -> list[str]:
-    """The functions of `torchnp.np`, and the differences that each undoes."""
+    """Return the functions of `torchnp.np`, and the differences that each undoes; also those of other NumPy versions."""
     import torchnp.np
+    from torchnp.np.table import in_numpy
 
-    return on_tensors.text({name: row.undoes for name, row in torchnp.np.table.items()}).splitlines()
+    others = {name: undoes for name, undoes in on_tensors.rows().items() if in_numpy(name) is None}
+    return on_tensors.text(others | {name: row.undoes for name, row in torchnp.np.table.items()}).splitlines()
 
 
 def _found(space: Any, name: str) -> Any:

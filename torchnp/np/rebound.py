@@ -9,6 +9,7 @@ and messages of whichever version is installed, and each step is an operator of 
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -212,6 +213,8 @@ def translated(value: Any) -> Any:
     if name is not None:
         return array_function(name)
     inner = getattr(value, "_implementation", value)
+    if inspect.isgeneratorfunction(inspect.unwrap(inner)):
+        return value  # a context manager
     if isinstance(inner, types.FunctionType) and inner.__module__.startswith("numpy"):
         return rebound(inner)
     return value

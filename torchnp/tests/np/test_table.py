@@ -17,6 +17,7 @@ from torchnp.lookup import on_tensors
 from torchnp.np.arrays import unwrapped
 from torchnp.np.create import CONSTANTS, DTYPES
 from torchnp.np.rebound import NAMESPACE
+from torchnp.np.table import in_numpy
 
 SPACES = {
     "": np,
@@ -39,7 +40,7 @@ def public_names():
 
 def test_every_public_name_has_a_row_or_a_reason():
     named = set(public_names())
-    known = {*tnp.table, *DTYPES, *CONSTANTS, "bool"}
+    known = {*tnp.table, *DTYPES, *CONSTANTS, "bool", "in1d", "trapz"}  # the last two are gone since NumPy 2.4
     assert sorted(named - known - tnp.refused().keys()) == []
     assert sorted(tnp.table.keys() & tnp.refused().keys()) == []
 
@@ -57,7 +58,8 @@ def test_refused_names_say_why():
 
 
 def test_data_of_the_lookup_is_that_of_the_table():
-    assert on_tensors.rows() == {name: row.undoes for name, row in sorted(tnp.table.items())}
+    installed = {name: undoes for name, undoes in on_tensors.rows().items() if in_numpy(name) is not None}
+    assert installed == {name: row.undoes for name, row in sorted(tnp.table.items())}
 
 
 # ---------------------------------------------------------------- the catalogue
