@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -100,3 +101,13 @@ def sobol_directions(dimension: int, bits: int) -> ndarray:
     if numbers is None:
         raise RuntimeError(f"SciPy {scipy.__version__} does not show its Sobol direction numbers: use SciPy 1.17")
     return numbers
+
+
+# ---------------------------------------------------------------- arguments that torchnp.np takes as NumPy does
+
+NO_VALUE: Any = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that is not given
+
+
+def parse_einsum_input(operands: Any) -> tuple[str, str, Any]:
+    """Return the subscripts of np.einsum's operands, those of its result, and the arrays, as NumPy reads them."""
+    return importlib.import_module("numpy._core.einsumfunc")._parse_einsum_input(operands)

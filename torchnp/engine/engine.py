@@ -18,6 +18,7 @@ from torchnp.engine.tensor.local_arguments import NOT_SENT, not_sent
 from torchnp.engine.tensor.overload_info import (
     MissingOperator,
     OverloadInfo,
+    is_loaded,
     missing_operator,
     name_of,
     overload,
@@ -81,7 +82,7 @@ class Engine:
     @cached_property
     def index(self) -> Mapping[str, Any]:
         """The overloads that the engine runs: full name to the name that `run` gets."""
-        names = {name_of(op) for op in self.ops}
+        names = {name_of(op) for op in self.ops if is_loaded(op)}
         found = {name: name for name in names}
         if self.strided:
             return found
@@ -143,7 +144,11 @@ class Engine:
 
     @cached_property
     def _functions(self) -> dict[str, Any]:
-        return {name_of(op): function for op, function in self.ops.items()} if isinstance(self.ops, Mapping) else {}
+        return (
+            {name_of(op): function for op, function in self.ops.items() if is_loaded(op)}
+            if isinstance(self.ops, Mapping)
+            else {}
+        )
 
     # ------------------------------------------------------------ to and from the engine
 

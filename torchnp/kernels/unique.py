@@ -63,7 +63,7 @@ _as_it_is = lambda x: slice(None)
 
 @kernel("unique_consecutive")
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
-    """The first element of each run of equal elements, each element's run, and the lengths of the runs."""
+    """The first element of each run of equal values, each element's run, and the lengths of the runs."""
     if dim is not None and (dim != 0 or self.ndim != 1):
         return unique_dim_consecutive(self, dim)
     return _of_elements(self, _as_it_is, return_inverse, return_counts)
@@ -201,7 +201,7 @@ def _check_search(edges: ndarray, values: ndarray, right: bool, side: str | None
         raise RuntimeError(f"{name} {words} tensor must match, but we got {found}")
 
 
-_ABOUT = "Insertion index of each value in a sorted sequence: before equal elements, or after them if ``right``."
+_ABOUT = "Insertion index of each value in a sorted sequence: before equal values, or after them if ``right``."
 rows(
     "searchsorted.Tensor searchsorted.Scalar", _searchsorted, _ABOUT, like=np.searchsorted,
     differs=["searchsorted-batches", "searchsorted-nan", "sorter-in-range", "int-float-promotion", "missing-kernel"],

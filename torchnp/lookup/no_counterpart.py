@@ -38,7 +38,7 @@ GROUPS = (
     ),
     (
         "gives or takes a factorization in LAPACK's packed form, which SciPy wraps differently",
-        "decompositions/* ldl/* linalg/* triangular/*",
+        "qr_svd_eigh/* ldl/* lu/* triangular/*",
     ),
     ("is a Fourier transform that SciPy alone has, of several dimensions or of windows", "fft/* spectral/*"),
     (

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchnp._private import parse_einsum_input
 from torchnp.np import elementwise as el
 from torchnp.np.axes import normal_axis
 from torchnp.np.dtypes import HALVES, as_tensor, carried, cast, loop_dtypes, result_dtype, torch_dtype, uncarried
@@ -192,7 +193,7 @@ def _parsed(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
         parts = [as_tensor(p) for p in listed[::2]]
         shadows = [np.broadcast_to(np.int8(0), tuple(p.shape)) for p in parts]
         given = (*(v for pair in zip(shadows, listed[1::2], strict=True) for v in pair), *end)
-    inputs, output, _ = np._core.einsumfunc._parse_einsum_input(given)  # type: ignore[attr-defined]
+    inputs, output, _ = parse_einsum_input(given)
     if all(p.numel() < 2**16 for p in parts):
         np.einsum(*given)
     return f"{inputs}->{output}", parts

@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from torchnp._private import NO_VALUE
 from torchnp.np import elementwise as el
 from torchnp.np.axes import merged_last, normal_axis, reduced_axes, restored
 from torchnp.np.dtypes import as_tensor, carried_ordered, cast, kind, torch_dtype
@@ -17,7 +17,6 @@ from torchnp.np.sorting import sorted_with_places
 from torchnp.np.table import add_row, row
 from torchnp.np.ufunc import TensorUfunc, write
 
-NO_VALUE: Any = np._NoValue  # NumPy's mark for an argument that is not given
 AXES = "empty-dim zero-dim-axis"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchnp._private import NO_VALUE
 from torchnp.np.dtypes import (
     HALVES,
     as_tensor,
@@ -250,7 +251,7 @@ def _in_loop(value: Any, dtype: torch.dtype, like: Tensor | None) -> Tensor:
 
 def _finish(result: Tensor, dtype: torch.dtype, out: Tensor | None, where: Any) -> Tensor:
     """Write a result to ``out``, where ``where`` is true; without ``out`` the other elements are zero."""
-    chosen = None if where is True or where is np._NoValue else as_tensor(where, like=result)
+    chosen = None if where is True or where is NO_VALUE else as_tensor(where, like=result)
     if chosen is not None and chosen.dtype != torch.bool:
         raise TypeError(
             f"Cannot cast array data from dtype('{result_dtype(chosen.dtype)}') to dtype('bool') according to the rule 'safe'"

@@ -203,6 +203,11 @@ def overload(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, space), packet, None), kind or "default", None)
 
 
+def is_loaded(op: Any) -> bool:
+    """Return whether torch has an overload; False only for one of a library that this process has not imported."""
+    return not isinstance(op, str) or op.startswith(("aten::", "prims::")) or "::" not in op or overload(op) is not None
+
+
 def name_of(op: Any) -> str:
     """The full name of an overload, given by name or as the object; ValueError if torch has none."""
     name = op if isinstance(op, str) else op.name() if isinstance(op, OpOverload) else ""

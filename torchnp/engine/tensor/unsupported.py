@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,6 +16,16 @@ from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
 if TYPE_CHECKING:
     from torchnp.engine.tensor.interfaces import EngineProtocol
+
+
+# The operators of Python that NumPy's numbers compute by ufuncs.
+_OPERATORS: dict[np.ufunc, Any] = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.true_divide: operator.truediv,
+    np.floor_divide: operator.floordiv, np.remainder: operator.mod, np.power: operator.pow, np.matmul: operator.matmul,
+    np.bitwise_and: operator.and_, np.bitwise_or: operator.or_, np.bitwise_xor: operator.xor,
+    np.left_shift: operator.lshift, np.right_shift: operator.rshift, np.less: operator.lt, np.less_equal: operator.le,
+    np.greater: operator.gt, np.greater_equal: operator.ge, np.equal: operator.eq, np.not_equal: operator.ne,
+}  # fmt: skip
 
 
 class NoValues:
@@ -77,6 +88,8 @@ class NoValues:
         ran = _by_torchnp_np(ufunc, inputs, kwargs, method)
         if ran is not NotImplemented:
             return ran
+        if method == "__call__" and isinstance(inputs[0], np.generic) and ufunc in _OPERATORS and not kwargs:
+            return _OPERATORS[ufunc](inputs[0].item(), inputs[1])  # np.float32(2) * x, as of a Python number
         if any(isinstance(x, np.ndarray) for x in inputs):
             raise TypeError(f"a NumPy array and a handle cannot be combined: {_OPERANDS}")
         return self._no_values(_CONVERSION, f"np.{ufunc.__name__}")

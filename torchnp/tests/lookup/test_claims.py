@@ -222,7 +222,7 @@ TESTED = {
     "equal elements keep their order if ``stable`` is set": stable_keeps_the_order,
     "stable=True (kind='stable' in older NumPy code) to keep equal elements in their order": stable_keeps_the_order,
     "Which of equal elements are taken, and in which order": other_sorts_promise_values_alone,
-    "the smallest of several, and the index of one of its occurrences": mode_is_the_smallest_at_one_of_its_places,
+    "of several, the smallest), and the index of one occurrence": mode_is_the_smallest_at_one_of_its_places,
     "mode gives the index of one of the occurrences": mode_is_the_smallest_at_one_of_its_places,
     "Which occurrence the index names is not specified": mode_is_the_smallest_at_one_of_its_places,
     "median and kthvalue may give any": middle_is_at_one_of_its_places,
