@@ -21553,7 +21553,7 @@ class _aten_scatter_reduce_:
     def overloads(self) -> list[str]: ...
 
 class _aten_searchsorted:
-    """Insertion index of each value in a sorted sequence: before equal elements, or after them if ``right``.
+    """Insertion index of each value in a sorted sequence: before equal values, or after them if ``right``.
 
     Like ``numpy.searchsorted``, with 5 known differences: ``torchnp explain searchsorted``."""
     @overload
@@ -21566,7 +21566,7 @@ class _aten_searchsorted:
     def __call__(_, /, sorted_sequence: _Tensor, self: _Scalar, *, out_int32: _bool = ..., right: _bool = ..., side: _str | None = ..., sorter: _Tensor | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(sorted_sequence: _Tensor, self: _Tensor, *, out_int32: _bool = ..., right: _bool = ..., side: _str | None = ..., sorter: _Tensor | None = ...) -> _Array:
-        """Insertion index of each value in a sorted sequence: before equal elements, or after them if ``right``.
+        """Insertion index of each value in a sorted sequence: before equal values, or after them if ``right``.
 
         ``aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor``"""
     @staticmethod
@@ -21576,7 +21576,7 @@ class _aten_searchsorted:
         ``aten::searchsorted.Tensor_out(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def Scalar(sorted_sequence: _Tensor, self: _Scalar, *, out_int32: _bool = ..., right: _bool = ..., side: _str | None = ..., sorter: _Tensor | None = ...) -> _Array:
-        """Insertion index of each value in a sorted sequence: before equal elements, or after them if ``right``.
+        """Insertion index of each value in a sorted sequence: before equal values, or after them if ``right``.
 
         ``aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor``"""
     @staticmethod
@@ -25458,14 +25458,14 @@ class _aten_uniform_:
     def overloads(self) -> list[str]: ...
 
 class _aten_unique_consecutive:
-    """The first element of each run of equal elements, each element's run, and the lengths of the runs."""
+    """The first element of each run of equal values, each element's run, and the lengths of the runs."""
     @overload
     def __call__(_, /, self: _Tensor, return_inverse: _bool = ..., return_counts: _bool = ..., dim: _int | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, return_inverse: _bool = ..., return_counts: _bool = ..., dim: _int | None = ..., *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, return_inverse: _bool = ..., return_counts: _bool = ..., dim: _int | None = ...) -> tuple[_Array, _Array, _Array]:
-        """The first element of each run of equal elements, each element's run, and the lengths of the runs.
+        """The first element of each run of equal values, each element's run, and the lengths of the runs.
 
         ``aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
