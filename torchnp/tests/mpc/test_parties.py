@@ -8,6 +8,8 @@ import pytest
 
 from torchnp import mpc
 
+pytestmark = pytest.mark.weekly  # parties are processes, and wait for each other
+
 PROGRAM = """
 import sys
 import torch
