@@ -107,12 +107,12 @@ def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[tu
 
 def formula(
     *given: Any, of: Callable[..., Any], op: str = "", cpu: str = "", takes: Any = FLOATS, stepwise: Any = (),
-    into: int | None = None,
+    rounded: Any = (), into: int | None = None,
 ) -> Any:  # fmt: skip
     """Apply the function ``of`` to tensors, followed by numbers, all converted to the compute dtype.
 
-    Half types in ``stepwise`` are rounded at each step. ``into`` is the index of the tensor whose dtype the result
-    gets.
+    Half types in ``stepwise`` are rounded at each step; for those in ``rounded``, only the numbers are. ``into`` is the
+    index of the tensor whose dtype the result gets.
     """
     tensors = [x for x in given if isinstance(x, ndarray)]
     if len(tensors) > 1:
@@ -123,8 +123,9 @@ def formula(
     if out in stepwise:
         arrays = tuple(dt.cast(x, out) for x in arrays)
     inner = arrays[0].dtype
-    rest = given[len(tensors) :]
-    value = of(*arrays, *[scalar(x, inner) if isinstance(x, (int, float, complex)) else x for x in rest])
+    first = out if out in rounded else inner
+    rest = [x if x is None else dt.cast(scalar(x, first), inner) for x in given[len(tensors) :]]
+    value = of(*arrays, *rest)
     if into is not None:  # torch computes in the common dtype, then casts to the dtype of this tensor
         return dt.cast(finish(value, out), tensors[into].dtype)
     return tuple(finish(v, out) for v in value) if type(value) is tuple else finish(value, out)

@@ -19,6 +19,7 @@ from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.slicing import narrow
 from torchnp.kernels.view import reshape, view
 from torchnp.layout.stride_rules import dense, iterated, layout_of, place, preserved
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
@@ -166,6 +167,9 @@ def _pair(a: ndarray, b: ndarray, dims: list[int]) -> ndarray:
     return contracted(a, b, [d for d in dims if d not in (*of_a, *of_b)])
 
 
+_UNROLLED: Threshold = 1 << 16  # elements of the product of three tensors that are computed at once
+
+
 @kernel("_trilinear", differs=["half-opmath"])
 def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
     """Products of three tensors, each with size-1 dimensions inserted, summed over dimensions; one is unrolled."""
@@ -179,8 +183,13 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
     out = np.zeros([1 if d in sumdim else n for d, n in enumerate(sizes)], i1.dtype)
     summed = [d for d in sumdim if d != unroll_dim]
     early, late = [d for d in summed if d in expanded[2]], [d for d in summed if d not in expanded[2]]
-    for k in range(sizes[unroll_dim] if all(x.size for x in given) else 0):
-        a, b, c = (x if unroll_dim in e else narrow(x, unroll_dim, k, 1) for x, e in zip(given, expanded))
-        target = out if unroll_dim in sumdim else narrow(out, unroll_dim, k, 1)
+    size = sizes[unroll_dim] if all(x.size for x in given) else 0
+    step = 1  # as torch; if the dimension is kept, indices are independent, and some are computed at once
+    if unroll_dim not in sumdim and size:
+        step = max(1, _UNROLLED * size // math.prod(sizes))
+    for start in range(0, size, step):
+        n = min(step, size - start)
+        a, b, c = (x if unroll_dim in e else narrow(x, unroll_dim, start, n) for x, e in zip(given, expanded))
+        target = out if unroll_dim in sumdim else narrow(out, unroll_dim, start, n)
         target[...] = in_place(target, add(target, _pair(_pair(a, b, early), c, late)))
     return out.squeeze(sumdim)

@@ -19,7 +19,7 @@ from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
 from torchnp.kernels.arithmetic import add_scalar, addcmul, mul
-from torchnp.kernels.numerics.blocks import by_tiles, choose
+from torchnp.kernels.numerics.blocks import by_tiles, choose, has_zero_or_nan
 from torchnp.kernels.numerics.erf import erf
 from torchnp.kernels.numerics.vector_tails import AVX512, VECTOR, Loop, vector_or_tail
 from torchnp.kernels.pointwise import exp
@@ -99,7 +99,7 @@ def _in_vectors(
 ) -> ndarray:
     """Apply ``whole``, and ``rest`` to the tail that does not fill two SIMD vectors; they differ at nan and 0 only."""
     y = el.formula(grad_output, self, *limits, of=whole, **given)
-    if (self == 0).any() or any(np.isnan(x).any() for x in (self, *limits) if x is not None):
+    if has_zero_or_nan(self) or any(np.isnan(x) for x in limits if x is not None):
         alone = lambda *parts: el.formula(*parts, *limits, of=rest, **given)
         return vector_or_tail(y, alone, dt.cast(grad_output, y.dtype), dt.cast(self, y.dtype), loop=loop)
     return y
@@ -126,7 +126,7 @@ rows(
 )  # fmt: skip
 rows(
     "softshrink_backward hardshrink_backward", _in_vectors, "``g`` outside ``[-lambd, lambd]``, else 0.",
-    cpu="shrink_backward_cpu", stepwise=dt.HALVES,
+    cpu="shrink_backward_cpu", rounded=dt.HALVES,
     whole=lambda g, x, limit: choose((x > limit) | (x < -limit), g, 0),
     rest=lambda g, x, limit: choose((x >= -limit) & (x <= limit), 0, g),
 )  # fmt: skip

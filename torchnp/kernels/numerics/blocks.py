@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.core.python_scalars import number
+from torchnp.dtypes import FLOATS
 from torchnp.threads import LARGE, blocks, piece, share, within
 from torchnp.thresholds import Threshold
 
@@ -134,9 +135,17 @@ def choose(condition: ndarray, a: Any, b: Any) -> ndarray:
     return _blend(condition, dtype, *(x if isinstance(x, ndarray) else number(x, dtype) for x in (a, b)))
 
 
+def has_zero_or_nan(x: ndarray) -> bool:
+    """Return whether an element of a floating point array is 0 or NaN; half types are slow to compare as numbers."""
+    unsigned = _BITS[x.dtype.itemsize][1].type
+    magnitude = x[None].view(unsigned) & ~unsigned(0) >> unsigned(1)  # of an array, not of a NumPy scalar, which warns
+    infinity = np.asarray(np.inf, x.dtype).view(unsigned)
+    return bool((magnitude - unsigned(1) >= infinity).any())  # 0 becomes the largest number
+
+
 def _fits(x: Any, dtype: np.dtype) -> bool:
-    """Return whether an operand has this dtype, or is a Python number and the dtype is float32 or float64."""
-    return x.dtype == dtype if isinstance(x, (ndarray, np.generic)) else dtype in (np.float32, np.float64)
+    """Return whether an operand has this dtype, or is a Python number and the dtype is floating point."""
+    return x.dtype == dtype if isinstance(x, (ndarray, np.generic)) else dtype in FLOATS
 
 
 def _blend(condition: ndarray, dtype: np.dtype, a: ndarray, b: ndarray) -> ndarray:
