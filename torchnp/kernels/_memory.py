@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,9 @@ from torchnp.core.target import since
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, as_dtype, bcomplex32, complex32, get_default_dtype, int64
 from torchnp.layout import stride_rules
 from torchnp.layout.named_rules import preserved
-from torchnp.layout.overlap import address
-from torchnp.layout.stride_rules import WRITTEN, format_name, layout_of
+from torchnp.layout.overlap import address, torch_has_strides
+from torchnp.layout.stride_rules import WRITTEN, contiguous, format_name, layout_of
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 LONG = 4  # torch's enum value for int64, the default dtype of the index factories
@@ -94,6 +95,36 @@ def element_strides(x: ndarray) -> tuple[int, ...]:
     """Return the strides in elements, as torch counts them."""
     size = x.itemsize
     return tuple(s // size for s in x.strides)
+
+
+class Memory(NamedTuple):
+    """The memory that an array spans, as a vector from its first element on, and its strides in elements."""
+
+    flat: ndarray
+    strides: tuple[int, ...]
+
+
+def memory_of(x: ndarray) -> Memory:
+    """Return an array's `Memory`; writes into it write the array, if its strides are possible in torch.
+
+    An array with other strides (negative ones, or no multiples of the item size) is copied.
+    """
+    if not torch_has_strides(x):
+        x = np.ascontiguousarray(x)
+    if x.flags.c_contiguous:
+        return Memory(x.reshape(-1), contiguous(x.shape))
+    size = sum((n - 1) * s for n, s in zip(x.shape, x.strides)) // x.itemsize + 1
+    return Memory(window(x, (size,), (x.itemsize,)), element_strides(x))
+
+
+_FEW: Threshold = 4  # slices of an array for each slice that is read; with more, NumPy's copy of the array takes longer
+
+
+def take_slices(x: ndarray, index: ndarray, axis: int) -> ndarray:
+    """Compute ``x.take(index, axis)``, without NumPy's copy of an array that is not row-major if few slices are read."""
+    if x.flags.c_contiguous or index.size * _FEW >= x.shape[axis]:
+        return x.take(index, axis)
+    return np.asarray(x[(*[slice(None)] * axis, index)], order="C")
 
 
 # ---------------------------------------------------------------- memory formats

@@ -12,7 +12,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.dtypes import FLOAT8S, FLOATS, cast, float64, int64, opmath, promote_types, scalar_name
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels._memory import RARE, bits
+from torchnp.kernels._memory import RARE, bits, take_slices
 from torchnp.kernels.index import index_select
 from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
 from torchnp.kernels.numerics.blocks import STRIP
@@ -136,12 +136,12 @@ def _embed(
     index, owner = indices[used], bag[used]
     wide = opmath(weight.dtype)
     if mode == MAX:
-        out, chosen = _maxima(bits(weight).take(index, 0).view(weight.dtype), owner, index, n, width)
+        out, chosen = _maxima(take_slices(bits(weight), index, 0).view(weight.dtype), owner, index, n, width)
     else:
         out = np.zeros((n, width), wide)
         scales = None if scale is None else cast(scale, wide)[used][:, None]
         for part in blocks(len(index), max(STRIP // max(width, 1), 1)):
-            rows = cast(bits(weight).take(index[part], 0).view(weight.dtype), wide)
+            rows = cast(take_slices(bits(weight), index[part], 0).view(weight.dtype), wide)
             add_rows(out, owner[part], rows if scales is None else rows * scales[part])
         out = cast(out, weight.dtype)
         if mode == MEAN:  # torch rounds the sum, and the size of the bag too

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from functools import reduce
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels import ranges
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels._memory import check_size, memory_order
+from torchnp.kernels._memory import Memory, check_size, memory_of
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.numerics.products import product
@@ -212,21 +211,6 @@ def part_of(x: ndarray, block: Block) -> ndarray:
     return x[(block[0], slice(None), *block[1:])].swapaxes(0, 1)
 
 
-class ImageMemory(NamedTuple):
-    """The elements of (N, C, *S) images in the order of memory, and the images' strides in ``flat``, in elements."""
-
-    flat: ndarray
-    strides: tuple[int, ...]
-
-
-def memory_of(x: ndarray) -> ImageMemory:
-    """Return the `ImageMemory` of an array, which is copied only if it is not dense."""
-    order = memory_order(x) or tuple(range(x.ndim))
-    turned = x.transpose(order)
-    steps = {axis: math.prod(turned.shape[i + 1 :]) for i, axis in enumerate(order)}
-    return ImageMemory(turned.reshape(-1), tuple(steps[axis] for axis in range(x.ndim)))
-
-
 def places_of(taps: list[list[Tap]], block: Block, channels: int, strides: Ints) -> Iterator[ndarray]:
     """Yield, for each neighbour of a block's points, its (C, points) positions in memory."""
     images, points = np.arange(block[0].start, block[0].stop), taps[0][0].place.size
@@ -237,9 +221,7 @@ def places_of(taps: list[list[Tap]], block: Block, channels: int, strides: Ints)
         yield planes + reduce(np.add, places)
 
 
-def values_of(
-    images: ImageMemory, taps: list[list[Tap]], block: Block, channels: int, dtype: np.dtype
-) -> Iterator[ndarray]:
+def values_of(images: Memory, taps: list[list[Tap]], block: Block, channels: int, dtype: np.dtype) -> Iterator[ndarray]:
     """Yield, for each neighbour of a block's points, its (C, points) values; they are 0 outside the image."""
     for near, places in zip(itertools.product(*taps), places_of(taps, block, channels, images.strides), strict=True):
         yield masked(dt.cast(images.flat.take(places, mode="clip"), dtype), mask_of(near))

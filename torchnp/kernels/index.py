@@ -16,10 +16,26 @@ from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, Step, WriteSpec, precheck_apart
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bcomplex32, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels._memory import RARE_OR_CHALF, bits, copy_to_write, element_strides, rarer
+from torchnp.kernels._memory import (
+    RARE_OR_CHALF,
+    bits,
+    copy_to_write,
+    element_strides,
+    memory_of,
+    rarer,
+    take_slices,
+)  # fmt: skip
 from torchnp.kernels.copy import clone
 from torchnp.kernels.mask import masked_fill, masked_fill_tensor
-from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows, check_bounds, linear_parts, out_of_bounds
+from torchnp.kernels.numerics.accumulate import (
+    INDEX_DTYPES,
+    RARE,
+    add_rows,
+    check_bounds,
+    linear_parts,
+    out_of_bounds,
+    places_of,
+)  # fmt: skip
 from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 from torchnp.kernels.pointwise import logical_not
 from torchnp.kernels.view import expand, view
@@ -117,7 +133,7 @@ def index(self, indices):
         _named(self, where)
         _check_any(self, where)  # NumPy accepts any index if the result is empty
     try:
-        out = x.take(where[arrays[0]], arrays[0]) if len(arrays) == 1 else x[where]
+        out = take_slices(x, where[arrays[0]], arrays[0]) if len(arrays) == 1 else x[where]
     except IndexError as error:
         _raise_index(error, self, where)
         out = np.empty(_named(self, where), x.dtype)
@@ -211,9 +227,7 @@ def index_put(self, indices, values, accumulate=False):
     refuse("index_put", self.dtype, _NO_INDEX_PUT)
     check(named or not self.size, _NO_TENSOR)
     if accumulate:
-        out = copy_to_write(self)
-        _add_at(out, where, values)
-        return out
+        return _add_at(copy_to_write(self), where, values)
     out = copy_to_write(self) if WRITTEN.onto is self else clone(self)
     try:
         bits(out)[where] = bits(values)
@@ -235,8 +249,11 @@ def _fill(self: ndarray, dim: int, mask: ndarray, value: ndarray) -> ndarray:
     return masked_fill_tensor(self, mask, value.reshape(()))
 
 
-def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
-    """Add values in index order, also at duplicate indices; add whole rows if the last dimensions are not indexed."""
+def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> ndarray:
+    """Add values in index order, also at duplicate indices; return the array or a new one.
+
+    Whole rows are added if the last dimensions are not indexed.
+    """
     shape, where = _named(out, where), (*where, *[ALL] * (out.ndim - len(where)))
     arrays = [d for d, i in enumerate(where) if i is not ALL]
     values = np.broadcast_to(values, shape)
@@ -245,7 +262,12 @@ def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
         if out_of_bounds(i, n) is not None and ((i < -n) | (i >= n)).any():
             _raise_index(IndexError(), out, where)
     if not values.size:
-        return
+        return out
+    if not out.flags.c_contiguous:
+        if values.size * RARE < out.size:
+            np.add.at(out, where, values)
+            return out
+        out = out.copy()
     last = out.ndim - 1 - max(arrays, default=-1)  # dimensions of a row
     row = math.prod(shape[len(shape) - last :])
     named, rows = shape[: len(shape) - last], out.reshape(-1, row)
@@ -257,6 +279,7 @@ def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> None:
             places = places + np.where(i < 0, i + n, i) * step
         places = np.broadcast_to(places, added.shape[: len(named)])
         add_rows(rows, places.reshape(-1), added.reshape(-1, row))
+    return out
 
 
 def _terms(sizes: tuple[int, ...], where: tuple[Any, ...], shape: tuple[int, ...]) -> list[tuple[ndarray, int, int]]:
@@ -323,7 +346,7 @@ def _quick_index_select(self, dim, index):
     if index.dtype is not int64 or index.ndim != 1 or not 0 < index.size <= FEW_INDICES:
         return None
     named = index.tolist()
-    return self.take(index, dim) if min(named) >= 0 and max(named) < self.shape[dim] else None
+    return take_slices(self, index, dim) if min(named) >= 0 and max(named) < self.shape[dim] else None
 
 
 @kernel("index_select", like=np.take, differs=["gather-negative", "zero-dim-axis"], quick=exact(_quick_index_select))
@@ -345,7 +368,7 @@ def index_select(self, dim, index):
     if wrong is not None:
         check(dim == 1 or empty, index_out_of_range())
         raise RuntimeError(f"INDICES element is out of DATA bounds, id={wrong} axis_dim={self.shape[dim]}")
-    return bits(self).take(index.reshape(-1), dim).view(self.dtype)
+    return take_slices(bits(self), index.reshape(-1), dim).view(self.dtype)
 
 
 @kernel("take", like=np.take)
@@ -355,10 +378,20 @@ def take(self, index):
     if index.size:
         refuse_elements("take_cpu", self, RARE_OR_CHALF)
     check(self.size > 0 or not index.size, "take(): tried to take from an empty tensor", IndexError)
-    try:
-        return np.asarray(bits(self).take(index)).view(self.dtype)
-    except IndexError:
-        raise _flat_bounds(index, self.size) from None
+    if self.flags.c_contiguous or index.size * RARE >= self.size:
+        try:
+            return np.asarray(bits(self).take(index)).view(self.dtype)
+        except IndexError:
+            raise _flat_bounds(index, self.size) from None
+    flat, steps = memory_of(bits(self))
+    return np.asarray(flat.take(places_of(_positions(index, self.size), self.shape, steps))).view(self.dtype)
+
+
+def _positions(index: ndarray, n: int) -> ndarray:
+    """Return positions of a flattened tensor; negative ones count from the end."""
+    if index.size and (index.min() < -n or index.max() >= n):
+        raise _flat_bounds(index, n)
+    return np.where(index < 0, index + n, index)
 
 
 def _flat_bounds(index: ndarray, n: int) -> IndexError:
@@ -393,7 +426,11 @@ def put(self, index, source, accumulate=False):
     if index.size:
         refuse_elements("take_put_cpu", self, RARE_OR_CHALF)
     out = copy_to_write(self)
-    flat, places, values = out.reshape(-1), index.reshape(-1), source.reshape(-1)
+    values = source.reshape(-1)
+    flat, steps = memory_of(out)
+    places = index.reshape(-1)
+    if not out.flags.c_contiguous:
+        places = places_of(_positions(places, self.size), self.shape, steps)
     try:
         if accumulate:
             np.add.at(flat, places, values)
@@ -432,9 +469,9 @@ def gather(self, dim, index, *, sparse_grad=False):
         "gather_expanded_index" if by_rows else "scatter_gather_tensor_cpu", source.dtype, rarer("2.14", RARE_OR_CHALF)
     )
     check_bounds(i, dim, source.shape[dim])
-    flat = bits(source).reshape(-1)
+    flat, steps = memory_of(bits(source))
     out = np.empty(i.shape, flat.dtype)
-    for part, places in linear_parts(i, source.shape, dim):
+    for part, places in linear_parts(i, steps, dim):
         out[part] = flat.take(places)
     return out.reshape(index.shape).view(self.dtype)
 

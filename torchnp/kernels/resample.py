@@ -10,7 +10,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from torchnp.core.checks import check, require
 from torchnp.core.errors import expected_true, not_implemented, shape_text
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
+from torchnp.kernels._memory import take_slices
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
 from torchnp.kernels.numerics.fma import fast_fma, fma
 from torchnp.layout import stride_rules
@@ -38,6 +39,8 @@ class Sampling:
     weight: ndarray
     count: ndarray | None = None  # the number of taps that each output element uses, if not all
 
+
+Passes = list[tuple[int, Sampling]]  # an axis each
 
 # ---------------------------------------------------------------- where samples lie
 
@@ -323,7 +326,18 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
             # torch treats a column as a row here, and uses the weights of its first element throughout.
             s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
         passes.append((2 + d, s))
-    return _result(_sampled(x, output_size, passes, sampling is linear and not of_bytes), x)
+    return _result(_sampled(*_needed(x, passes), output_size, sampling is linear and not of_bytes), x)
+
+
+def _needed(x: ndarray, passes: Passes) -> tuple[ndarray, Passes]:
+    """Keep only the elements that the taps read, along each axis of which they read less than half."""
+    kept = []
+    for axis, s in passes:
+        if 2 * s.index.size < x.shape[axis]:
+            read, index = np.unique(s.index, return_inverse=True)
+            x, s = take_slices(x, read, axis), replace(s, index=index.reshape(s.index.shape))
+        kept.append((axis, s))
+    return x, kept
 
 
 _LARGE: Threshold = (
@@ -331,7 +345,7 @@ _LARGE: Threshold = (
 )  # elements of a result; larger ones are computed from a few images at a time, so that they stay in cache
 
 
-def _sampled(x: ndarray, output_size: Ints, passes: list[tuple[int, Sampling]], loses_inf: bool) -> ndarray:
+def _sampled(x: ndarray, passes: Passes, output_size: Ints, loses_inf: bool) -> ndarray:
     """Sample along one axis after the other. With ``loses_inf``, apply `without_inf` first."""
     run = sample_bytes if x.dtype == dt.uint8 else sample
 
@@ -390,7 +404,7 @@ def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) ->
         if out % size == 0 and scales[d] in (None, out / size):
             y = np.repeat(y, out // size, 2 + d)
         else:
-            y = y.take(nearest(size, out, scales[d], exact, shortcut), 2 + d)
+            y = take_slices(y, nearest(size, out, scales[d], exact, shortcut), 2 + d)
     return _result(y, x)
 
 

@@ -14,7 +14,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, precheck_apart
 from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, copy_to_write, rarer
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, copy_to_write, memory_of, rarer
 from torchnp.kernels.arithmetic import add, half_sum
 from torchnp.kernels.limits import maximum, minimum
 from torchnp.kernels.numerics import accumulate
@@ -63,20 +63,33 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
     values = scalar(value, self.dtype) if src is None else src.reshape(src.shape or (1,))[tuple(map(slice, i.shape))]
     accumulate.check_bounds(i, dim, shape[dim])
     out = copy_to_write(self)
-    flat, parts = out.reshape(-1), accumulate.linear_parts(i, shape, dim)
     if reduce is None:
-        for part, places in parts:
+        flat, steps = memory_of(out.reshape(shape))
+        for part, places in accumulate.linear_parts(i, steps, dim):
             bits(flat)[places] = bits(values if src is None else values[part])
         return out
-    values = np.broadcast_to(values, i.shape)
-    if reduce == "sum" and include_self:
-        flat = cast(flat, opmath(self.dtype))
-        for part, places in parts:
-            np.add.at(flat, places.reshape(-1), cast(values[part], flat.dtype).reshape(-1))
-        return cast(flat, self.dtype).reshape(self.shape)
-    places = accumulate.linear(i, shape, dim)
-    reduced = accumulate.reduce_at(flat, places.reshape(-1), values.reshape(-1), reduce, include_self)
-    return reduced.reshape(self.shape)
+    values, wide = np.broadcast_to(values, i.shape), opmath(self.dtype)
+    if reduce == "sum" and include_self and (wide == self.dtype or i.size * accumulate.RARE >= out.size):
+        total = cast(out, wide)
+        flat, steps = memory_of(total.reshape(shape))
+        for part, places in accumulate.linear_parts(i, steps, dim):
+            np.add.at(flat, places.reshape(-1), cast(values[part], wide).reshape(-1))
+        return cast(total, self.dtype)
+    return _reduce_into(out.reshape(shape), i, dim, values, reduce, include_self).reshape(self.shape)
+
+
+def _reduce_into(out: ndarray, index: ndarray, dim: int, values: ndarray, *how: Any) -> ndarray:
+    """Reduce values at ``index`` along a dimension, as `reduce_at` does, into an array of any layout.
+
+    Return the array, which may be written, or a new one.
+    """
+    if index.size * accumulate.RARE < out.size:
+        flat, steps = memory_of(out)
+        named, places = np.unique(accumulate.linear(index, steps, dim), return_inverse=True)
+        flat[named] = accumulate.reduce_at(flat[named], places.reshape(-1), values.reshape(-1), *how)
+        return out
+    places = accumulate.linear(index, contiguous(out.shape), dim)
+    return accumulate.reduce_at(out.reshape(-1), places.reshape(-1), values.reshape(-1), *how).reshape(out.shape)
 
 
 def _check_kinds(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> int:
@@ -237,15 +250,22 @@ def index_add(self, dim, index, source, *, alpha=1):
         source = cast(cast(source, opmath(self.dtype)) * cast(factor, opmath(self.dtype)), self.dtype)
     if not self.ndim:
         return np.asarray(self + source) if index.size else self.copy()
-    dtype, wide = self.dtype, opmath(self.dtype) if whole else self.dtype
-    out = copy_to_write(self) if wide == dtype else np.array(self, wide, order="C", copy=True)
-    if index.size and self.size:
-        _add_along(out.reshape(-1, *self.shape[dim:]), index.reshape(-1), source.reshape(-1, *source.shape[dim:]))
-    return cast(out, dtype)
+    out, wide, index = copy_to_write(self), opmath(self.dtype) if whole else self.dtype, index.reshape(-1)
+    if not (index.size and self.size):
+        return out
+    if wide == self.dtype and out.flags.c_contiguous:
+        _add_along(out, dim, index, source)
+        return out
+    named, index = np.unique(index, return_inverse=True)
+    slices = np.array(out[at(dim, named)], wide, order="C")
+    _add_along(slices, dim, index, source)
+    out[at(dim, named)] = cast(slices, self.dtype)
+    return out
 
 
-def _add_along(out: ndarray, index: ndarray, source: ndarray) -> None:
-    """Add the slices of ``source`` along dimension 1 to the slices of the row-major ``out`` at ``index``."""
+def _add_along(out: ndarray, dim: int, index: ndarray, source: ndarray) -> None:
+    """Add the slices of ``source`` along a dimension to the slices of the row-major ``out`` at ``index``."""
+    out, source = out.reshape(-1, *out.shape[dim:]), source.reshape(-1, *source.shape[dim:])
     size, row = out.shape[1], out[0, 0].size
     for part in blocks(len(out), max(STRIP // max(index.size * row, 1), 1)):
         places = np.arange(len(out))[part][:, None] * size + index if len(out) > 1 else index
@@ -254,7 +274,7 @@ def _add_along(out: ndarray, index: ndarray, source: ndarray) -> None:
 
 def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha: Any) -> ndarray:
     """Compute `index_add` slice by slice with alpha; slices of the same index are added one after the other."""
-    out, left, dtype = self.copy(), np.arange(index.size), self.dtype
+    out, left, dtype = copy_to_write(self), np.arange(index.size), self.dtype
     wide, alone = opmath(dtype), None
     if dtype in HALVES:
         slices = select(dense(self), dim, 0), select(source, dim, 0)
@@ -404,11 +424,9 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         return out
     shape = out.shape or (1,)
     i = np.broadcast_to(index.reshape([-1 if d == dim else 1 for d in range(len(shape))]), source.shape or (1,))
-    places = accumulate.linear(i, shape, dim)
     # For a mean, torch counts by `index_add` of ones, which rounds half types once if it calls scatter_add.
     steps = self.ndim < 2 or dim not in (0, self.ndim - 1) or index.dtype != int64
-    flat = (out.reshape(-1), places.reshape(-1), source.reshape(-1))
-    out = accumulate.reduce_at(*flat, reduce, include_self, True, steps)
+    out = _reduce_into(out.reshape(shape), i, dim, source, reduce, include_self, True, steps)
     return out.reshape(self.shape)
 
 

@@ -152,13 +152,19 @@ def _searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None
     refuse("searchsorted_out_cpu", common, NOT_ORDERED | {dt.bool_})
     if sorted_sequence.size == 0:
         return np.zeros(self.shape, out)
-    edges, values = dt.cast(sorted_sequence, dt.opmath(common)), dt.cast(self, dt.opmath(common))
-    if edges.ndim == 1 and sorter is None and not (edges != edges).any():
-        return np.asarray(edges.searchsorted(values, "right" if after else "left")).astype(out, copy=False)
+    edges, values = sorted_sequence, dt.cast(self, dt.opmath(common))
+    if edges.ndim == 1 and sorter is None and (edges.size < _MANY or values.size * _FEW > edges.size):
+        edges = dt.cast(edges, values.dtype)
+        if not (edges != edges).any():
+            return np.asarray(edges.searchsorted(values, "right" if after else "left")).astype(out, copy=False)
     n = edges.shape[-1]
     rows, order = edges.reshape(-1, n), None if sorter is None else sorter.reshape(-1, n)
     found = _bisect(rows, values.reshape(rows.shape[0], -1), order, after)
     return found.reshape(self.shape).astype(out, copy=False)
+
+
+_MANY: Threshold = 1 << 14  # boundaries from which on a look at each of them, for NaN, takes longer than bisection
+_FEW: Threshold = 64  # with more boundaries for each value, not all boundaries are looked at
 
 
 def _bisect(rows: ndarray, values: ndarray, order: ndarray | None, after: bool) -> ndarray:
@@ -169,7 +175,7 @@ def _bisect(rows: ndarray, values: ndarray, order: ndarray | None, after: bool) 
         at = np.minimum(middle, rows.shape[1] - 1)
         if order is not None:
             at = np.take_along_axis(order, at, 1)
-        edge = np.take_along_axis(rows, at, 1)
+        edge = dt.cast(np.take_along_axis(rows, at, 1), values.dtype)
         reached = edge > values if after else edge >= values
         open_ = low < high
         low, high = np.where(open_ & ~reached, middle + 1, low), np.where(open_ & reached, middle, high)

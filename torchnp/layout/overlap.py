@@ -26,10 +26,15 @@ OVERLAP = (
 
 
 def offer_target(target: ndarray, arguments: Iterable[Any]) -> None:
-    """Let the source of an in-place call write its target: a row-major one that shares no memory with other arguments."""
+    """Let the source of an in-place call write its target if that shares no memory with other arguments."""
     others = (x for value in arguments for x in tensors_of(value))
-    if target.flags.c_contiguous and not any(x is not target and np.may_share_memory(x, target) for x in others):
+    if torch_has_strides(target) and not any(x is not target and np.may_share_memory(x, target) for x in others):
         WRITTEN.onto = target
+
+
+def torch_has_strides(x: ndarray) -> bool:
+    """Return whether the strides are whole numbers of elements and not negative, as those of torch's tensors."""
+    return x.flags.c_contiguous or not any(s < 0 or s % x.itemsize for s in x.strides)
 
 
 def tensors_of(value: Any) -> list[ndarray]:

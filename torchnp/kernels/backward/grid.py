@@ -13,6 +13,7 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check_type, require
 from torchnp.core.registry import kernel
 from torchnp.kernels._declare_rows import rows
+from torchnp.kernels._memory import memory_of
 from torchnp.kernels.grid import (
     BICUBIC,
     BILINEAR,
@@ -24,7 +25,6 @@ from torchnp.kernels.grid import (
     inner_dtype,
     mask_of,
     masked,
-    memory_of,
     part_of,
     places_of,
     taps_of,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from torchnp.dtypes import (
 )
 from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 from torchnp.kernels.numerics.fma import fma
-from torchnp.layout.stride_rules import contiguous
 from torchnp.threads import blocks
 from torchnp.thresholds import Threshold
 
@@ -52,40 +51,45 @@ def check_bounds(index: ndarray, dim: int, size: int, exc: type[Exception] = Run
         raise exc(f"{prefix}index {wrong} is out of bounds for dimension {dim} with size {size}")
 
 
-def linear(index: ndarray, shape: tuple[int, ...], dim: int) -> ndarray:
-    """Return the flat indices, in a row-major array of ``shape``, of the elements at ``index`` along ``dim``."""
-    if len(shape) == 2 and index.dtype == int64:
-        if dim == 1:
-            return index + np.arange(0, index.shape[0] * shape[1], shape[1])[:, None] if shape[1] else index
-        return index * shape[1] + np.arange(index.shape[1])
-    step = 1
+def linear(index: ndarray, steps: Sequence[int], dim: int) -> ndarray:
+    """Return the places in memory of the elements at ``index`` along ``dim``, in an array with strides ``steps``."""
+    if len(steps) == 2 and index.dtype == int64:
+        along = index if steps[dim] == 1 else index * steps[dim]
+        return along + (np.arange(index.shape[1 - dim]) * steps[1 - dim]).reshape((-1, 1) if dim else (1, -1))
     places: Any = None
-    for d in range(len(shape) - 1, -1, -1):
+    for d in range(len(steps) - 1, -1, -1):
         if d == dim:
             along = index if index.dtype == int64 else index.astype(int64)
-            if step != 1:
-                along = along * step
+            if steps[d] != 1:
+                along = along * steps[d]
         else:
-            along = np.arange(0, index.shape[d] * step, step, dtype=int64) if step else np.zeros(index.shape[d], int64)
-            along = along.reshape([-1 if i == d else 1 for i in range(len(shape))])
+            along = np.arange(index.shape[d], dtype=int64) * steps[d]
+            along = along.reshape([-1 if i == d else 1 for i in range(len(steps))])
         if d == dim or index.shape[d] != 1:
             places = along if places is None else places + along
-        step *= shape[d]
     return np.broadcast_to(places, index.shape)
+
+
+def places_of(positions: ndarray, shape: tuple[int, ...], steps: Sequence[int]) -> ndarray:
+    """Return the places in memory of the elements at positions of the flattened array, which has strides ``steps``."""
+    places: Any = 0
+    for n, step in zip(shape[::-1], steps[::-1]):
+        positions, along = np.divmod(positions, n)
+        places = places + along * step
+    return places
 
 
 _WIDE: Threshold = 8  # elements of a row from which SciPy's product with a sparse matrix is faster than np.add.at
 
 
-def linear_parts(index: ndarray, shape: tuple[int, ...], dim: int) -> Iterator[tuple[tuple[slice, ...], ndarray]]:
+def linear_parts(index: ndarray, steps: Sequence[int], dim: int) -> Iterator[tuple[tuple[slice, ...], ndarray]]:
     """Yield the parts of an index in order, and `linear` of each part.
 
-    Flat indices of the whole index would take more memory than the result.
+    The places of the whole index would take more memory than the result.
     """
-    steps = contiguous(shape)
     for part in row_major_blocks(index.shape, 1, STRIP):
         start = sum(s.start * step for d, (s, step) in enumerate(zip(part, steps)) if d != dim)
-        places = linear(index[part], shape, dim)
+        places = linear(index[part], steps, dim)
         yield part, places + start if start else places
 
 
@@ -141,7 +145,7 @@ def _add_in_turns(out: ndarray, index: ndarray, rows: ndarray) -> None:
 _UFUNC = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
-_RARE: Threshold = 16  # elements for each place from which on only the elements at places are read and written
+RARE: Threshold = 16  # elements for each index from which on only the elements at indices are read and written
 
 
 def reduce_at(
@@ -153,10 +157,6 @@ def reduce_at(
     Half types are reduced in float32 and rounded once; with ``stepwise``, sums and products are rounded at each step.
     With ``counts_stepwise``, a mean's count is rounded at each step, too, and stops where adding 1 changes nothing.
     """
-    if places.size * _RARE < flat.size:
-        named, places = np.unique(places, return_inverse=True)
-        flat[named] = reduce_at(flat[named], places, values, reduce, include_self, stepwise, counts_stepwise)
-        return flat
     dtype = flat.dtype
     wide = dtype if stepwise and reduce in ("sum", "mean", "prod") else opmath(dtype)
     out = cast(flat, wide)
