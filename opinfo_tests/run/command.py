@@ -305,7 +305,7 @@ def changes_since(version: str | None) -> list[known.Gap]:
 
 
 def not_seen(expected: list[known.Gap], tally: Tally, partial: Any) -> bool:
-    """Print which expected changes the failures show; return whether a full run missed some of them."""
+    """Print how many failures show each expected change; return whether a full run has changes that no failure shows."""
     seen = Counter(
         gap.reason for row in tally.failures for gap in {g.reason: g for g in expected if g.covers(row)}.values()
     )

@@ -217,7 +217,7 @@ _saving_hooks = lookup("_C._autograd._top_saved_tensors_default_hooks", lambda i
 
 
 def is_observed() -> bool:
-    """Return whether anything beyond autograd's backward observes operators.
+    """Return whether more than reverse-mode autograd observes operators.
 
     An observer is a mode, a transform of torch.func, forward-mode AD, or a saved-tensor hook.
     """

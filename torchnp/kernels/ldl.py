@@ -17,10 +17,11 @@ from torchnp.kernels.lu import (
     check_lapack,
     check_same,
     check_square,
+    column_major,
     factored,
     raise_first,
-    solutions,
 )
+from torchnp.kernels.triangular import linalg_solve_triangular
 
 ndarray = np.ndarray
 
@@ -59,8 +60,19 @@ def linalg_ldl_solve(LD, pivots, B, *, hermitian=False):
         size = np.abs(pivots)  # in the pivots' dtype, in which the absolute value of the minimum stays negative
         check((size >= 1).all(), words.format(">= 1"))
         check((size <= LD.shape[-1]).all(), words.format("<= LD.size(-2)"))
-    hermitian = hermitian and dt.is_complex(LD.dtype)
-    return solutions(lambda b, ld, pivots: _solved(ld, pivots.tolist(), b.copy(), hermitian), B, LD, pivots)
+    batch = broadcast_shapes(B.shape[:-2], LD.shape[:-2])
+    out = column_major((*batch, *B.shape[-2:]), B.dtype)
+    if out.size:
+        hermitian = hermitian and dt.is_complex(LD.dtype)
+        ld, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(-1, *x.shape[-2:]) for x in (LD, B))
+        found = np.broadcast_to(pivots, (*batch, LD.shape[-1])).reshape(-1, LD.shape[-1])
+        solved = np.empty(b.shape, b.dtype)
+        named, alike = np.unique(found, axis=0, return_inverse=True)  # matrices with the same pivots
+        for i, own in enumerate(named.tolist()):
+            part = alike.reshape(-1) == i
+            solved[part] = _solved(ld[part], own, b[part], hermitian)
+        out[...] = solved.reshape(out.shape)
+    return out
 
 
 def _check_solve(ld: ndarray, pivots: ndarray, b: ndarray) -> None:
@@ -80,33 +92,46 @@ def _check_solve(ld: ndarray, pivots: ndarray, b: ndarray) -> None:
 
 
 def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndarray:
-    """Solve in place, by blocks of D; not every SciPy has LAPACK's sytrs."""
-    blocks, k = [], 0  # each block's first column, its number of columns, and the row exchanged with its last one
+    """Solve a stack of systems whose matrices have the same pivots; the arguments are copies, and may be written.
+
+    Not every SciPy has LAPACK's sytrs. As its sytrs2, this makes L triangular by exchanging its rows.
+    """
+    blocks, k = [], 0  # each block's first column, and the row exchanged with its last one
+    twos = [False] * len(pivots)  # whether a 2x2 block of D begins at a column
     while k < len(pivots):
-        size = 1 if pivots[k] > 0 else 2
-        blocks.append((k, size, abs(pivots[k]) - 1))
-        k += size
-    for k, size, row in blocks:
-        last, below, own = k + size - 1, slice(k + size, None), slice(k, k + size)
-        x[[last, row]] = x[[row, last]]
-        x[below] -= ld[below, own] @ x[own]
-        block = np.tril(ld[own, own])
-        mirrored = np.tril(block, -1).T
-        block = block + (mirrored.conj() if hermitian else mirrored)
-        if hermitian and size == 1:  # for 2x2 blocks LAPACK reads the imaginary parts too
-            block = block.real
-        x[own] = x[own] / block if size == 1 else _two_by_two(block, x[own])
-    for k, size, row in reversed(blocks):
-        last, below, own = k + size - 1, slice(k + size, None), slice(k, k + size)
-        lower = ld[below, own].conj() if hermitian else ld[below, own]
-        x[own] -= lower.T @ x[below]
-        x[[last, row]] = x[[row, last]]
+        twos[k] = pivots[k] < 0
+        blocks.append((k, abs(pivots[k]) - 1))
+        k += 1 + twos[k]
+    swaps = [(k + twos[k], row, k) for k, row in blocks if k + twos[k] != row]
+    for last, row, k in swaps:
+        x[:, [last, row]] = x[:, [row, last]]
+        ld[:, [last, row], :k] = ld[:, [row, last], :k]
+    of_two = np.flatnonzero(twos)
+    mixed = ld[:, of_two + 1, of_two]  # the elements of D below its diagonal
+    ld[:, of_two + 1, of_two] = 0
+    diagonal = np.diagonal(ld, axis1=1, axis2=2).copy()
+    x = linalg_solve_triangular(ld, x, upper=False, unitriangular=True)
+    by = (diagonal.real if hermitian else diagonal)[..., None].astype(x.dtype)
+    y = x / by
+    if of_two.size:  # for 2x2 blocks LAPACK reads the imaginary parts of the diagonal too
+        above = (mixed.conj() if hermitian else mixed)[..., None]
+        y[:, of_two], y[:, of_two + 1] = _two_by_two(
+            diagonal[:, of_two, None],
+            above,
+            mixed[..., None],
+            diagonal[:, of_two + 1, None],
+            x[:, of_two],
+            x[:, of_two + 1],
+        )
+    turned = (ld.conj() if hermitian else ld).swapaxes(1, 2)
+    x = linalg_solve_triangular(turned, y, upper=True, unitriangular=True)
+    for last, row, _ in reversed(swaps):
+        x[:, [last, row]] = x[:, [row, last]]
     return x
 
 
-def _two_by_two(d: ndarray, b: ndarray) -> ndarray:
-    """Solve with a 2x2 block of D, scaled by its off-diagonal elements, which are the largest."""
-    (a, upper), (lower, c) = d
-    a, c = a / upper, c / lower
-    first, second = b[0] / upper, b[1] / lower
-    return np.stack([c * first - second, a * second - first]) / (a * c - d.dtype.type(1))
+def _two_by_two(a: ndarray, above: ndarray, below: ndarray, c: ndarray, first: ndarray, second: ndarray) -> tuple:
+    """Solve with 2x2 blocks of D, scaled by their off-diagonal elements, which are the largest."""
+    a, c, first, second = a / above, c / below, first / above, second / below
+    determinant = a * c - a.dtype.type(1)
+    return (c * first - second) / determinant, (a * second - first) / determinant

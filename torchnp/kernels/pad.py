@@ -15,7 +15,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.dtypes import bool_
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order
+from torchnp.kernels._memory import RARE_OR_CHALF, bits, empty_in_order, take_slices
 from torchnp.kernels._spatial import code_for
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
@@ -96,8 +96,8 @@ def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray])
     out[tuple(place)] = source
     for dim, left, right in sides(x, pad):
         shown = positions(x.shape[dim], left, right) + left
-        out[at(dim, slice(0, left))] = out.take(shown[:left], dim)
-        out[at(dim, slice(shape[dim] - right, shape[dim]))] = out.take(shown[len(shown) - right :], dim)
+        out[at(dim, slice(0, left))] = take_slices(out, shown[:left], dim)
+        out[at(dim, slice(shape[dim] - right, shape[dim]))] = take_slices(out, shown[len(shown) - right :], dim)
     return out.view(x.dtype)
 
 

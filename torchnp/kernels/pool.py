@@ -216,7 +216,7 @@ def max_pool(x: ndarray, w: PoolWindows, indices: bool = True) -> tuple[ndarray,
         if nan.any():
             for i, view in enumerate(views):
                 np.copyto(chosen, i, where=np.isnan(view))
-    return best, offsets.take(chosen) + base
+    return best, offsets[chosen] + base
 
 
 def _has_minus_zero(x: ndarray) -> bool:

@@ -395,17 +395,18 @@ def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) ->
     _check_forward(x, output_size, n)
     if x.dtype not in (*dt.FLOATS, dt.uint8):
         raise not_implemented(_cpu_name(x, output_size, f"upsample_nearest{n}d", "nearest"), x.dtype)
-    y = x
+    last = is_channels_last(x)
+    y, first = (np.moveaxis(x, 1, -1), 1) if last else (x, 2)  # in the order of memory
     shortcut = _by_channels(x, output_size, "nearest")
     for d in range(n):
         size, out = x.shape[2 + d], output_size[d]
         if size == out and scales[d] in (None, 1.0):
             continue
         if out % size == 0 and scales[d] in (None, out / size):
-            y = np.repeat(y, out // size, 2 + d)
+            y = np.repeat(y, out // size, first + d)
         else:
-            y = take_slices(y, nearest(size, out, scales[d], exact, shortcut), 2 + d)
-    return _result(y, x)
+            y = take_slices(y, nearest(size, out, scales[d], exact, shortcut), first + d)
+    return _result(np.moveaxis(y, -1, 1) if last else y, x)
 
 
 # ---------------------------------------------------------------- declarations

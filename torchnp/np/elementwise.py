@@ -268,7 +268,7 @@ def _in_double(function: Callable) -> Callable:
 
 
 def _parts_of_complex(function: Callable) -> Callable:
-    """A sum by parts: torch multiplies an operand by alpha=1, which makes nan of an infinite part."""
+    """Apply torch.add or torch.sub to real and imaginary parts: torch's complex product with alpha=1 can give NaN."""
 
     def by_parts(x: Tensor, y: Tensor) -> Tensor:
         if not x.is_complex():

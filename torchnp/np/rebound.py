@@ -319,7 +319,7 @@ def rebound_row(names: str, undoes: str = "") -> None:
 
 
 def by_numpys_code(name: str) -> Callable:
-    """Return a Python function of NumPy on tensors, for a row that needs it for a part of its calls."""
+    """Return NumPy's own Python code for a function, run on tensors, for a row that uses it in some of its calls."""
     return _on_tensors(name, in_numpy(name))
 
 

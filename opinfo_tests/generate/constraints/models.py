@@ -249,7 +249,7 @@ _BAG_GRAD = {"grad": T("2 m"), "indices": T("4", "int64", (0, 2)), "offsets": T(
                "sparse": C((False,)), "padding_idx": C((-1, 1)),
              "per_sample_weights": lambda c: c.array(T("4", "same")) if not c.held["mode"] and c.chance(50) else None,
              "scale_grad_by_freq": C((False, True)), "weight": T("3 m", "same")}  # fmt: skip
-# Lengths of two segments of 4 rows in all; if there are two batches, their data are along the next dimension.
+# Lengths of two segments, 4 rows in all. With two batches, dimension 0 is the batch, and segments lie along dimension 1.
 SEGMENTS = ([2, 2], [0, 4], [4, 0], [1, 3])
 
 

@@ -251,7 +251,7 @@ def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: 
 def _floated(
     plan: OverloadInfo, outcome: InferredResults, args: tuple, kwargs: dict[str, Any] | None
 ) -> tuple[tuple, dict[str, Any] | None]:
-    """Cast integer handles to the client's default dtype (in lists, those that get it): the engine only knows float32.
+    """Cast the integer handles that torch would convert to the client's default dtype; the engine's default is float32.
 
     A range gets the ``dtype`` option instead.
     """

@@ -72,7 +72,7 @@ class ViewRef(PayloadRef):
         self.version = self.root.version
 
     def memory(self) -> Any:
-        """A handle on the memory that this is a part of, or None if the values there are others."""
+        """A handle on the memory of which this view is a part; None for a conjugate or negative view, and views of it."""
         inner = self._base._object
         found = inner.memory() if isinstance(inner, ViewRef) else self._base
         return found if self._same_values else None

@@ -110,7 +110,7 @@ def _ps_roi_pool_backward(
     _check_indices(channel_mapping, grad.shape, 0, channels)
     for roi, one, chosen in zip(rois, grad, channel_mapping):
         image = image_of(out, roi)
-        # Unlike the pooling itself: the last row and column too, and corners rounded as float32.
+        # Unlike `ps_roi_pool`, the gradient covers the last row and column too, and rounds the corners as float32.
         ys, xs = bins_of(roi, t(spatial_scale), pooled, (height, width), more=0, narrow=True)
         for i, (top, bottom) in enumerate(ys):
             for j, (left, right) in enumerate(xs):
