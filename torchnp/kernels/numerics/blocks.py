@@ -97,7 +97,7 @@ def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
     operands are zero, the ufunc returns the second one. This is the tensor's element, so its sign is kept.
     """
     limits = [(f, v) for f, v in ((np.maximum, low), (np.minimum, high)) if v is not None]
-    if x.size < FILLED or x.dtype.kind != "f" or not x.flags.c_contiguous or any(v.ndim for _, v in limits):
+    if x.size < FILLED or x.dtype.kind not in "fiu" or not x.flags.c_contiguous or any(v.ndim for _, v in limits):
         for ufunc, limit in limits:
             x = ufunc(limit, x)
         return x
@@ -136,7 +136,9 @@ def choose(condition: ndarray, a: Any, b: Any) -> ndarray:
 
 
 def has_zero_or_nan(x: ndarray) -> bool:
-    """Return whether an element of a floating point array is 0 or NaN; half types are slow to compare as numbers."""
+    """Return whether an element of an array is 0 or NaN; half types are slow to compare as numbers."""
+    if x.dtype not in FLOATS:
+        return not x.all()
     unsigned = _BITS[x.dtype.itemsize][1].type
     magnitude = x[None].view(unsigned) & ~unsigned(0) >> unsigned(1)  # of an array, not of a NumPy scalar, which warns
     infinity = np.asarray(np.inf, x.dtype).view(unsigned)
