@@ -103,6 +103,8 @@ def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndar
         blocks.append((k, abs(pivots[k]) - 1))
         k += 1 + twos[k]
     swaps = [(k + twos[k], row, k) for k, row in blocks if k + twos[k] != row]
+    if any(row < last for last, row, _ in swaps):  # not from a factorization
+        return _solved_in_turn(ld, [(k, 1 + twos[k], row) for k, row in blocks], x, hermitian)
     for last, row, k in swaps:
         x[:, [last, row]] = x[:, [row, last]]
         ld[:, [last, row], :k] = ld[:, [row, last], :k]
@@ -113,7 +115,7 @@ def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndar
     x = linalg_solve_triangular(ld, x, upper=False, unitriangular=True)
     by = (diagonal.real if hermitian else diagonal)[..., None].astype(x.dtype)
     y = x / by
-    if of_two.size:  # for 2x2 blocks LAPACK reads the imaginary parts of the diagonal too
+    if of_two.size:  # of 2x2 blocks LAPACK reads the imaginary parts of the diagonal too
         above = (mixed.conj() if hermitian else mixed)[..., None]
         y[:, of_two], y[:, of_two + 1] = _two_by_two(
             diagonal[:, of_two, None],
@@ -126,6 +128,25 @@ def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndar
     turned = (ld.conj() if hermitian else ld).swapaxes(1, 2)
     x = linalg_solve_triangular(turned, y, upper=True, unitriangular=True)
     for last, row, _ in reversed(swaps):
+        x[:, [last, row]] = x[:, [row, last]]
+    return x
+
+
+def _solved_in_turn(ld: ndarray, blocks: list[tuple[int, int, int]], x: ndarray, hermitian: bool) -> ndarray:
+    """Solve block by block of D, with a row exchanged before each; ``blocks`` has first columns, sizes and rows."""
+    turned = ld.conj() if hermitian else ld
+    for k, size, row in blocks:
+        last, below, own = k + size - 1, slice(k + size, None), slice(k, k + size)
+        x[:, [last, row]] = x[:, [row, last]]
+        x[:, below] -= ld[:, below, own] @ x[:, own]
+        if size == 1:
+            x[:, own] /= (ld.real if hermitian else ld)[:, own, own]
+        else:
+            (a, b, c) = (ld[:, i, j, None] for i, j in ((k, k), (last, k), (last, last)))
+            x[:, k], x[:, last] = _two_by_two(a, b.conj() if hermitian else b, b, c, x[:, k], x[:, last])
+    for k, size, row in reversed(blocks):
+        last, below, own = k + size - 1, slice(k + size, None), slice(k, k + size)
+        x[:, own] -= turned[:, below, own].swapaxes(1, 2) @ x[:, below]
         x[:, [last, row]] = x[:, [row, last]]
     return x
 
