@@ -97,24 +97,24 @@ def element_strides(x: ndarray) -> tuple[int, ...]:
     return tuple(s // size for s in x.strides)
 
 
-class Memory(NamedTuple):
+class MemorySpan(NamedTuple):
     """The memory that an array spans, as a vector from its first element on, and its strides in elements."""
 
     flat: ndarray
     strides: tuple[int, ...]
 
 
-def memory_of(x: ndarray) -> Memory:
-    """Return an array's `Memory`; writes into it write the array, if its strides are possible in torch.
+def memory_of(x: ndarray) -> MemorySpan:
+    """Return an array's `MemorySpan`; writes into it write the array, if its strides are possible in torch.
 
     An array with other strides (negative ones, or no multiples of the item size) is copied.
     """
     if not torch_has_strides(x):
         x = np.ascontiguousarray(x)
     if x.flags.c_contiguous:
-        return Memory(x.reshape(-1), contiguous(x.shape))
+        return MemorySpan(x.reshape(-1), contiguous(x.shape))
     size = sum((n - 1) * s for n, s in zip(x.shape, x.strides)) // x.itemsize + 1
-    return Memory(window(x, (size,), (x.itemsize,)), element_strides(x))
+    return MemorySpan(window(x, (size,), (x.itemsize,)), element_strides(x))
 
 
 _FEW: Threshold = 4  # slices of an array for each slice that is read; with more, NumPy's copy of the array takes longer

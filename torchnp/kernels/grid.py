@@ -17,7 +17,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels import ranges
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels._memory import Memory, check_size, memory_of
+from torchnp.kernels._memory import MemorySpan, check_size, memory_of
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.numerics.products import product
@@ -221,7 +221,7 @@ def places_of(taps: list[list[Tap]], block: Block, channels: int, strides: Ints)
         yield planes + reduce(np.add, places)
 
 
-def values_of(images: Memory, taps: list[list[Tap]], block: Block, channels: int, dtype: np.dtype) -> Iterator[ndarray]:
+def values_of(images: MemorySpan, taps: list[list[Tap]], block: Block, channels: int, dtype: np.dtype) -> Iterator[ndarray]:
     """Yield, for each neighbour of a block's points, its (C, points) values; they are 0 outside the image."""
     for near, places in zip(itertools.product(*taps), places_of(taps, block, channels, images.strides), strict=True):
         yield masked(dt.cast(images.flat.take(places, mode="clip"), dtype), mask_of(near))
