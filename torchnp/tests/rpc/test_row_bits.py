@@ -109,12 +109,12 @@ def test_rows_have_no_attribute_but_shape_dtype_and_axis():
         lambda x: np.matmul(x, RowArray(np.ones((3, 4)), 1)),
         lambda x: np.matmul(x, RowArray(np.ones((3, 2)), 0)),
         lambda x: np.matmul(RowArray(np.ones((1, 2, 3)), 0), np.ones((4, 3, 2))),
-        lambda x: row_array.gather(x, 0, RowArray(np.zeros((4, 3), int), 0)),
-        lambda x: row_array.gather(x, 0, np.zeros((4, 3), int)),
-        lambda x: row_array.gather(x, 1, RowArray(np.zeros((3, 3), int), 0)),
-        lambda x: row_array.lookup(x, RowArray(np.zeros(4, int), 0), 0),
+        lambda x: row_array.take_along_axis(x, RowArray(np.zeros((4, 3), int), 0), 0),
+        lambda x: row_array.take_along_axis(x, np.zeros((4, 3), int), 0),
+        lambda x: row_array.take_along_axis(x, RowArray(np.zeros((3, 3), int), 0), 1),
+        lambda x: row_array.take(x, RowArray(np.zeros(4, int), 0), 0),
         lambda x: row_array.scatter(np.zeros((4, 3)), 0, RowArray(np.zeros((4, 3), int), 0), x, True),
-        lambda x: row_array.scatter(x, 1, RowArray(np.zeros((2, 3), int), 0), 1.0, False),
+        lambda x: row_array.scatter(x, 1, RowArray(np.zeros((2, 3), int), 0), np.array(1.0), False),
     ],
 )
 def test_rows_do_not_meet(mix):
@@ -286,7 +286,7 @@ def test_integers_that_fail_are_filled():
     bad = RowArray(np.array([np.nan, np.inf, -np.inf, 1e30, 2.9]), 0)
     assert values_of(to(bad, np.dtype("int64"))).tolist() == [least] * 4 + [2]
     table = np.arange(6.0).reshape(3, 2)
-    found = values_of(row_array.lookup(table, RowArray(np.array([2, 9, -4, 0]), 0), 0))
+    found = values_of(row_array.take(table, RowArray(np.array([2, 9, -4, 0]), 0), 0))
     assert found.tolist() == [[4, 5], [0, 0], [0, 0], [0, 1]]
 
 

@@ -23,7 +23,8 @@ from torchnp.rpc.server.privacy.row_library import RowLibrary, finished
 
 # Operators that draw random numbers, or write the shape of a tensor instead of its elements.
 _NOT_BY_ROWS = frozenset(["nondeterministic_seeded", "inplace_view"])
-_BYTES = "aten::view.dtype"  # it depends on the bytes in memory, which a row does not see
+# Views that do more than move elements: they depend on the bytes in memory, or compute.
+_NO_MOVES = frozenset(["aten::view.dtype", "aten::_conj", "aten::conj"])
 RAISED = (*FAILURES, AssertionError, AttributeError)
 WORDS = {
     "move": "moves elements: each row as a whole, and once",
@@ -64,7 +65,7 @@ def functional(schema: Any) -> str:
         if not alone or schema.is_out or not schema.base.endswith("_") or len(schema.returns) != 1:
             return ""
         name = f"{schema.namespace}::{schema.base[:-1]}" + (f".{schema.overload}" if schema.overload else "")
-    if schema.namespace != "aten" or not schema.tags.isdisjoint(_NOT_BY_ROWS) or name == _BYTES:
+    if schema.namespace != "aten" or not schema.tags.isdisjoint(_NOT_BY_ROWS) or name in _NO_MOVES:
         return ""
     return name if library().row(name) is not None else ""
 
