@@ -207,9 +207,7 @@ def select(lib: ArrayLibrary, self: Array, dim: int, index: int) -> Array:
     return part(self, d, index + self.shape[d] if type(index) is int and index < 0 else index)
 
 
-@portable(
-    "aten::split_with_sizes", "aten::split_with_sizes_copy", "aten::split.sizes", "aten::unsafe_split_with_sizes"
-)
+@portable("aten::split_with_sizes", "aten::split_with_sizes_copy", "aten::split.sizes", "aten::unsafe_split_with_sizes")
 def split_with_sizes(lib: ArrayLibrary, self: Array, split_sizes: Ints, dim: int = 0) -> list[Array]:
     d, at, found = wrap(dim, self.ndim), 0, []
     for n in split_sizes:

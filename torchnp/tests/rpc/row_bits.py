@@ -28,12 +28,15 @@ from torchnp.rpc.server.privacy.row_labels import Label, Rows
 from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.service import Service
 
+# Above the block sizes of pairwise sums, NumPy's buffers and BLAS, odd and even.
+LARGE = (511, 512, 513, 1023, 1025, 2049, 4097, 8193)
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 129, 257, 400)
 OTHERS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 32, 33, 65)
 FLOATS = (dt.float32, dt.float64, dt.float16, dt.bfloat16)
 INTS = (dt.int64, dt.int32, dt.int16, dt.int8, dt.uint8)
 ADDRESS_SPACE = 8 << 30  # bytes
 MOST = 1 << 15  # elements of an operand
+MOST_LARGE = 1 << 18
 
 _SPECIAL = [
     0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-42, -1e-42, 5e-324, 1e-310, -1e-310, 3e38, -3e38, 1.7e308, -1.7e308,
@@ -93,6 +96,7 @@ class Fuzzer:
     """Makes up calls of the operators on the list, and compares."""
 
     odd_ones = 0.25  # of the operands
+    lengths, most = LENGTHS, MOST
 
     def __init__(self, seed: int, names: Collection[str] | None = None) -> None:
         self.random, self.rng = random.Random(seed), np.random.default_rng(seed)
@@ -110,9 +114,9 @@ class Fuzzer:
     def _sizes(self) -> tuple[int, tuple[int, ...], int]:
         """The number of rows, a shape, and where in it the rows are."""
         r = self.random
-        n = r.choice(LENGTHS)
+        n = r.choice(self.lengths)
         others = [r.choice(OTHERS) for _ in range(r.choice((0, 1, 1, 1, 2, 2, 3)))]
-        while n * int(np.prod(others)) > MOST:
+        while n * int(np.prod(others)) > self.most:
             others[others.index(max(others))] = 2
             if max(others) <= 2:
                 n = min(n, 100)
@@ -503,13 +507,6 @@ class Fuzzer:
     def _of_conv2d(self, n, shape, axis, dtype, schema):
         return self._convolved(n, dtype, 2, {"padding": "valid"} if schema.overload else {})
 
-    def _of_scaled_dot_product_attention(self, n, shape, axis, dtype, schema):
-        r = self.random
-        depth, queries, keys = (r.choice(OTHERS) for _ in range(3))
-        shapes = ((min(n, 64), 2, queries, depth), (min(n, 64), 2, keys, depth))
-        given = {k: self._operand(shapes[k != "query"], 0, dtype) for k in ("query", "key", "value")}
-        return given | {"attn_mask": None, "dropout_p": 0.0, "is_causal": r.random() < 0.3, "enable_gqa": False}
-
     def _of_linear(self, n, shape, axis, dtype, schema):
         k, m = self.random.choice(OTHERS), self.random.choice(OTHERS)
         given = {"input": self._operand((n, k), 0, dtype), "weight": self._operand((m, k), None, dtype)}
@@ -716,6 +713,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ops", nargs="*", help="names of operators, such as aten::mm; default: all on the list")
+    parser.add_argument("--large", action="store_true", help="more rows")
     parser.add_argument("--write", action="store_true", help="write the list of operators from what runs")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -724,6 +722,8 @@ def main() -> int:
     if options.write:
         return write()
     fuzzer = Fuzzer(options.seed, options.ops)
+    if options.large:
+        fuzzer.lengths, fuzzer.most = LARGE, MOST_LARGE
     with np.errstate(all="ignore"):
         fuzzer.play(1 << 30, 60 * options.minutes)
     print(f"{len(fuzzer.names)} operators, {sum(fuzzer.labelled.values()):,} labelled calls")

@@ -197,7 +197,7 @@ CALLS = [
     ("aten::_reshape_alias_copy", [_X, [4], [1]], [_R0], [None]),
     ("aten::slice_inverse", [_X, np.ones((4, 1), np.float32), 0, 0, 4, 1], [_R0, None], [None]),
     ("aten::convolution", [_B, np.ones((1, 2, 1), np.float32), None, [1], [0], [1], False, [0], 1], [_R0, None], [0]),
-    ("aten::convolution", [_W[None], _X[:, :, None], None, [1], [0], [1], False, [0], 1], [None, _R0], [None]),
+    ("aten::convolution", [_W[None], _X[:, :, None], None, [1], [0], [1], False, [0], 1], [None, _R0], [1]),
     ("aten::bernoulli", [np.ones((4, 2), np.float32)], [_R0], [None]),
 ]  # fmt: skip
 

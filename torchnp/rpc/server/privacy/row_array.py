@@ -133,7 +133,7 @@ def _complex(inputs: Sequence[Any]) -> bool:
 
 def elementwise(ufunc: Any, *inputs: Any) -> RowArray:
     """Apply a ufunc of `EXACT`. Halves are computed in float32, and rounded."""
-    if ufunc not in (_OF_COMPLEX if _complex(inputs) else EXACT):
+    if ufunc not in (_OF_COMPLEX if _complex(inputs) else EXACT) or len(inputs) != ufunc.nin:  # one more is written
         raise Unlabelled(f"{ufunc.__name__} is no operation on an owner's rows")
     if ufunc in _WHOLE and any(getattr(x, "dtype", dt.int64).kind in "biu" for x in inputs):
         raise Unlabelled("a quotient of integers")

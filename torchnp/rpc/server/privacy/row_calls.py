@@ -107,7 +107,8 @@ def values(call: Any, results: Sequence[Shaped], made: Sequence[Label]) -> list[
     assert rows is not None
     found = _computed(call, given, [e.array for e in call.entries], results)
     return [
-        values_of(f) if f is not None and _label(f, rows) == label else None for f, label in zip(found, made, strict=True)
+        values_of(f) if f is not None and _label(f, rows) == label else None
+        for f, label in zip(found, made, strict=True)
     ]
 
 
