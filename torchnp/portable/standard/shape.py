@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -235,7 +236,7 @@ def tensor_split(lib: ArrayLibrary, self: Array, at: int | Ints, dim: int = 0) -
     d = wrap(dim, self.ndim)
     if not isinstance(at, int):
         ends = [0, *at, self.shape[d]]
-        return [part(self, d, slice(*bounds(self.shape[d], a, b))) for a, b in zip(ends, ends[1:])]
+        return [part(self, d, slice(*bounds(self.shape[d], a, b))) for a, b in pairwise(ends)]
     size, longer = divmod(self.shape[d], at)
     return split_with_sizes(lib, self, [size + (i < longer) for i in range(at)], d)
 

@@ -677,7 +677,7 @@ def what_runs(each: int, seed: int = 0) -> tuple[dict[str, list[str]], Fuzzer]:
     schemas = load()
     kept, found = dict(row_calls.KEPT), {name: set() for name in schemas if row_calls.functional(schemas[name])}
     try:
-        row_calls.KEPT.update(dict.fromkeys(found, ["move"]))
+        row_calls.KEPT.update({name: ["move"] for name in found})
         row_library.PRIMITIVES.update({n: (kind, noted(kind, f)) for n, (kind, f) in primitives.items()})
         row_array.RowArray.__array_ufunc__ = noted("each", ufunc)
         fuzzer = Fuzzer(seed, found)

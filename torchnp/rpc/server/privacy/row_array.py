@@ -272,7 +272,7 @@ def matmul(a: Any, b: Any) -> RowArray:
         raise Unlabelled("a product of vectors")
     if dt.is_bool(a.dtype) or a.dtype != b.dtype:
         raise Unlabelled("a product of other dtypes")
-    place, n, order = _common((a, b))  # else rows of one operand would meet other rows of the other operand
+    place, *_ = _common((a, b))  # else rows of one operand would meet other rows of the other operand
     if any(type(x) is RowArray and place == summed for x, summed in ((a, -1), (b, -2))):
         raise Unlabelled("rows are summed over")
     if place >= -2 and type(a) is type(b):
@@ -352,7 +352,7 @@ def concat(parts: Sequence[Any], axis: int) -> RowArray:
     dims = {x.axis for x in parts if type(x) is RowArray}
     out = np.concatenate([values_of(x) for x in parts], axis)
     if dims != {axis % out.ndim}:
-        place, n, order = _common(parts)
+        place, _, order = _common(parts)
         return RowArray(out, out.ndim + place, order)
     rows = [rows_of(x) if type(x) is RowArray else np.full(x.shape[axis], -1) for x in parts]
     return RowArray(out, axis % out.ndim, packed(np.concatenate(rows)))
