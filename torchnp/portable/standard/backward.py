@@ -44,10 +44,11 @@ def _mish(lib: ArrayLibrary, g: Array, x: Array) -> Array:
 
 _one_operand("aten::tanh_backward", lambda lib, g, y: g * (1 - y * y))
 _one_operand("aten::sigmoid_backward", lambda lib, g, y: g * (1 - y) * y)
+_SIXTH = 0.1666666716337204  # torch rounds it to float32, for float64 too
 _one_operand("aten::silu_backward", _silu)
 _one_operand("aten::mish_backward", _mish)
 _one_operand(
-    "aten::hardsigmoid_backward", lambda lib, g, x: lib.xp.where((x > -3) & (x < 3), g * (1 / 6), lib.xp.zeros_like(g))
+    "aten::hardsigmoid_backward", lambda lib, g, x: lib.xp.where((x > -3) & (x < 3), g * _SIXTH, lib.xp.zeros_like(g))
 )
 _one_operand(
     "aten::hardswish_backward",
