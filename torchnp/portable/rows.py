@@ -39,7 +39,7 @@ def portable(*names: str, on: str = STANDARD, hosted: bool = False) -> Callable[
     *names : str
         Full names: ``"aten::topk"``, ``"torch.ops.higher_order.cond"``.
     on : str, optional
-        The kind of library whose own words these are: ``"jax"``, ``"dask"`` or ``"torch"``.
+        The kind of library whose own words these are: ``"jax"``, ``"dask"``, ``"torch"``, or ``"rows"`` (private data).
     hosted : bool, optional
         Whether the row only calls the NumPy kernel on the host.
 
