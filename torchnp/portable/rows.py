@@ -18,7 +18,7 @@ HOSTED: set[str] = set()
 
 _MODULES = {
     STANDARD: (
-        "activation", "arithmetic", "attention", "compare", "control", "convolution", "copies", "create", "fft", "index",
+        "activation", "arithmetic", "attention", "backward", "compare", "control", "convolution", "copies", "create", "fft", "index",
         "join", "linalg", "loss", "matmul", "norm", "pad", "pool", "prims", "reduce", "resample", "rnn", "scan",
         "shape", "softmax", "sort", "special",
     ),
@@ -39,7 +39,7 @@ def portable(*names: str, on: str = STANDARD, hosted: bool = False) -> Callable[
     *names : str
         Full names: ``"aten::topk"``, ``"torch.ops.higher_order.cond"``.
     on : str, optional
-        The kind of library whose own words these are: ``"jax"``, ``"dask"`` or ``"torch"``.
+        The kind of library whose own words these are: ``"jax"``, ``"dask"``, ``"torch"``, or ``"rows"`` (private data).
     hosted : bool, optional
         Whether the row only calls the NumPy kernel on the host.
 

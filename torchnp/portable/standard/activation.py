@@ -96,8 +96,8 @@ def log_sigmoid(lib: ArrayLibrary, self: Array) -> Array:
 
 @portable("aten::log_sigmoid_forward")
 def log_sigmoid_forward(lib: ArrayLibrary, self: Array) -> tuple[Array, Array]:
-    """Also an empty buffer, which other devices fill."""
-    return lib.in_opmath(lambda x: -_log1p_exp(lib, -x), self), lib.full((0,), 0, lib.dtype_of(self))
+    """Also the exponential of which the logarithm is taken."""
+    return tuple(lib.in_opmath(f, self) for f in (lambda x: -_log1p_exp(lib, -x), lambda x: lib.xp.exp(-lib.xp.abs(x))))
 
 
 @portable("aten::hardsigmoid")

@@ -48,12 +48,12 @@ def rsqrt(lib: ArrayLibrary, self: Array) -> Array:
     return lib.in_opmath(lambda x: 1 / lib.xp.sqrt(x), lib.to_float(self))
 
 
-@portable("aten::sigmoid")
+@portable("aten::sigmoid", "aten::special_expit")
 def sigmoid(lib: ArrayLibrary, self: Array) -> Array:
     return lib.in_opmath(lambda x: 1 / (1 + lib.xp.exp(-x)), lib.to_float(self))
 
 
-@portable("aten::exp2")
+@portable("aten::exp2", "aten::special_exp2")
 def exp2(lib: ArrayLibrary, self: Array) -> Array:
     return lib.in_opmath(lambda x: lib.xp.exp(x * math.log(2)), lib.to_float(self))
 
@@ -63,7 +63,7 @@ def square(lib: ArrayLibrary, self: Array) -> Array:
     return lib.call("aten::pow.Tensor_Scalar", self, 2)
 
 
-@portable("aten::abs")
+@portable("aten::abs", "aten::absolute")
 def abs_(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.abs(self)
 
@@ -89,18 +89,18 @@ def signbit(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.zeros(tuple(self.shape), dtype=lib.theirs(dt.bool_)) | (self < lib.number(0, lib.dtype_of(self)))
 
 
-def _rounding(name: str, function: str) -> None:
+def _rounding(function: str, *names: str) -> None:
     """Declare a rounding function; integers stay as they are."""
 
-    @portable(name)
+    @portable(*names)
     def row(lib: ArrayLibrary, self: Array) -> Array:
         return getattr(lib.xp, function)(self) if dt.is_inexact(lib.dtype_of(self)) else self
 
 
-_rounding("aten::floor", "floor")
-_rounding("aten::ceil", "ceil")
-_rounding("aten::round", "round")
-_rounding("aten::trunc", "trunc")
+_rounding("floor", "aten::floor")
+_rounding("ceil", "aten::ceil")
+_rounding("round", "aten::round")
+_rounding("trunc", "aten::trunc", "aten::fix")
 
 
 @portable("aten::frac")
@@ -144,7 +144,7 @@ def add(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
     return lib.in_opmath(lambda x, y: x + _scaled(lib, y, alpha), a, b)
 
 
-@portable("aten::sub.Tensor", "aten::sub.Scalar")
+@portable("aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar")
 def sub(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
     return lib.in_opmath(lambda x, y: x - _scaled(lib, y, alpha), *lib.promote(self, other))
 
@@ -154,13 +154,16 @@ def rsub(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
     return lib.in_opmath(lambda x, y: y - _scaled(lib, x, alpha), *lib.promote(self, other))
 
 
-@portable("aten::mul.Tensor", "aten::mul.Scalar")
+@portable("aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar")
 def mul(lib: ArrayLibrary, self: Array, other: Any) -> Array:
     a, b = lib.promote(self, other)
     return lib.xp.logical_and(a, b) if dt.is_bool(lib.dtype_of(a)) else a * b
 
 
-@portable("aten::div.Tensor", "aten::div.Scalar")
+@portable(
+    "aten::div.Tensor", "aten::div.Scalar", "aten::divide.Tensor", "aten::divide.Scalar", "aten::true_divide.Tensor",
+    "aten::true_divide.Scalar",
+)  # fmt: skip
 def div(lib: ArrayLibrary, self: Array, other: Any) -> Array:
     return lib.in_opmath(lambda x, y: x / y, *lib.promote(self, other, to_float=True))
 

@@ -20,15 +20,17 @@ from torchnp.portable.rows import Array, portable
     "aten::lift",
     "aten::positive",
     "aten::resolve_neg",
-    "aten::to.device",
     "prims::view_of",
     "prims::clone",
     "prims::device_put",
 )
 def same(lib: ArrayLibrary, self: Array, *args: Any, **kwargs: Any) -> Array:
-    if kwargs.get("dtype") is not None or (len(args) > 1 and args[1] is not None and type(args[1]) is not bool):
-        return NotImplemented
     return self
+
+
+@portable("aten::to.device")
+def to_device(lib: ArrayLibrary, self: Array, device: Any, dtype: Any = None, *_: Any, **__: Any) -> Array:
+    return to_copy(lib, self, dtype=dtype)
 
 
 @portable("aten::copy")

@@ -85,9 +85,8 @@ def kl_div(lib: ArrayLibrary, self: Array, target: Array, reduction: int = _MEAN
         if log_target:
             return lib.xp.exp(y) * (y - x)
         zero = lib.number(0, lib.dtype_of(y))
-        positive = lib.xp.where(y > zero, y, lib.number(1, lib.dtype_of(y)))
-        entropy = lib.xp.where(lib.xp.isnan(y), y, lib.xp.where(y > zero, y * lib.xp.log(positive), zero))
-        return entropy - y * x
+        other = lib.xp.where(y == zero, lib.number(1, lib.dtype_of(y)), y)
+        return lib.xp.where(y == zero, zero, y * lib.xp.log(other)) - y * x
 
     return _reduced(lib, lib.in_opmath(f, x, y), reduction)
 

@@ -65,6 +65,19 @@ def outer(lib: ArrayLibrary, self: Array, vec2: Array) -> Array:
     return lib.call("aten::mul.Tensor", lib.xp.expand_dims(self, axis=1), lib.xp.expand_dims(vec2, axis=0))
 
 
+@portable("aten::addr")
+def addr(lib: ArrayLibrary, self: Array, vec1: Array, vec2: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
+    columns, rows = lib.xp.expand_dims(vec1, axis=1), lib.xp.expand_dims(vec2, axis=0)
+    if dt.is_bool(lib.dtype_of(self)):
+        return NotImplemented
+
+    def f(c: Array, x: Array, y: Array) -> Array:
+        product = x * y if alpha == 1 else x * y * lib.number(alpha, lib.dtype_of(x))
+        return product if beta == 0 else product + (c if beta == 1 else c * lib.number(beta, lib.dtype_of(c)))
+
+    return lib.in_opmath(f, *lib.promote(self, columns, rows))
+
+
 @portable("aten::einsum")
 def einsum(lib: ArrayLibrary, equation: str, tensors: list[Array], *, path: Any = None) -> Array:
     """By the library's own function, which many have though the standard does not."""

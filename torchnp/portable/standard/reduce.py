@@ -131,6 +131,28 @@ def std(lib: ArrayLibrary, self: Array, unbiased: bool = True) -> Array:
     return std_correction(lib, self, correction=int(unbiased))
 
 
+@portable("aten::var_mean.dim")
+def var_mean_dim(
+    lib: ArrayLibrary, self: Array, dim: Dims, unbiased: bool = True, keepdim: bool = False
+) -> tuple[Array, Array]:
+    return var_mean_correction(lib, self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@portable("aten::std_mean.dim")
+def std_mean_dim(
+    lib: ArrayLibrary, self: Array, dim: Dims, unbiased: bool = True, keepdim: bool = False
+) -> tuple[Array, Array]:
+    return std_mean_correction(lib, self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@portable("aten::std_mean.correction")
+def std_mean_correction(
+    lib: ArrayLibrary, self: Array, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Array, Array]:
+    deviation = std_correction(lib, self, dim, correction=correction, keepdim=keepdim)
+    return NotImplemented if deviation is NotImplemented else (deviation, mean_dim(lib, self, dim, keepdim))
+
+
 @portable("aten::var_mean.correction")
 def var_mean_correction(
     lib: ArrayLibrary, self: Array, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
@@ -273,6 +295,11 @@ def _norm(lib: ArrayLibrary, x: Array, order: float, axes: tuple[int, ...], keep
 @portable("aten::norm.ScalarOpt_dim")
 def norm_dim(lib: ArrayLibrary, self: Array, p: Any, dim: Dims, keepdim: bool = False) -> Array:
     return linalg_vector_norm(lib, self, 2 if p is None else p, dim, keepdim)
+
+
+@portable("aten::norm.ScalarOpt_dim_dtype")
+def norm_dim_dtype(lib: ArrayLibrary, self: Array, p: Any, dim: Dims, keepdim: bool, *, dtype: Any) -> Array:
+    return linalg_vector_norm(lib, self, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
 @portable("aten::norm.Scalar")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -77,12 +78,12 @@ def mT(lib: ArrayLibrary, self: Array) -> Array:
     return transpose(lib, self, -1, -2)
 
 
-@portable("aten::movedim.int")
+@portable("aten::movedim.int", "aten::moveaxis.int")
 def movedim_int(lib: ArrayLibrary, self: Array, source: int, destination: int) -> Array:
     return movedim(lib, self, [source], [destination])
 
 
-@portable("aten::movedim.intlist")
+@portable("aten::movedim.intlist", "aten::moveaxis.intlist")
 def movedim(lib: ArrayLibrary, self: Array, source: Ints, destination: Ints) -> Array:
     n = self.ndim
     moved = {wrap(b, n): wrap(a, n) for a, b in zip(source, destination)}
@@ -110,7 +111,10 @@ def unflatten(lib: ArrayLibrary, self: Array, dim: int, sizes: Ints) -> Array:
     return lib.call("aten::view", self, (*shape[:d], *inner, *shape[d + 1 :]))
 
 
-@portable("aten::squeeze.dims", "aten::squeeze.dim", "aten::squeeze", "aten::squeeze_copy.dims")
+@portable(
+    "aten::squeeze.dims", "aten::squeeze.dim", "aten::squeeze", "aten::squeeze_copy.dims", "aten::squeeze_copy.dim",
+    "aten::squeeze_copy",
+)  # fmt: skip
 def squeeze(lib: ArrayLibrary, self: Array, dim: int | Ints | None = None) -> Array:
     dims = range(self.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     axes = tuple(d for d in (wrap(d, self.ndim) for d in dims) if self.ndim and self.shape[d] == 1)
@@ -191,9 +195,9 @@ def slice_(
     return self if whole else part(self, d, slice(first, last, step))
 
 
-@portable("aten::narrow")
-def narrow(lib: ArrayLibrary, self: Array, dim: int, start: int, length: int) -> Array:
-    d = wrap(dim, self.ndim)
+@portable("aten::narrow", "aten::narrow_copy", "aten::narrow.Tensor")
+def narrow(lib: ArrayLibrary, self: Array, dim: int, start: Any, length: int) -> Array:
+    d, start = wrap(dim, self.ndim), lib.item(start)
     start = start + self.shape[d] if type(start) is int and start < 0 else start
     return part(self, d, slice(start, start + length))
 
@@ -204,7 +208,7 @@ def select(lib: ArrayLibrary, self: Array, dim: int, index: int) -> Array:
     return part(self, d, index + self.shape[d] if type(index) is int and index < 0 else index)
 
 
-@portable("aten::split_with_sizes", "aten::split_with_sizes_copy", "aten::split.sizes")
+@portable("aten::split_with_sizes", "aten::split_with_sizes_copy", "aten::split.sizes", "aten::unsafe_split_with_sizes")
 def split_with_sizes(lib: ArrayLibrary, self: Array, split_sizes: Ints, dim: int = 0) -> list[Array]:
     d, at, found = wrap(dim, self.ndim), 0, []
     for n in split_sizes:
@@ -213,17 +217,44 @@ def split_with_sizes(lib: ArrayLibrary, self: Array, split_sizes: Ints, dim: int
     return found
 
 
-@portable("aten::split.Tensor", "aten::split_copy.Tensor")
+@portable("aten::split.Tensor", "aten::split_copy.Tensor", "aten::unsafe_split.Tensor")
 def split(lib: ArrayLibrary, self: Array, split_size: int, dim: int = 0) -> list[Array]:
     n = self.shape[wrap(dim, self.ndim)]
     sizes = [min(split_size, n - i) for i in range(0, n, max(split_size, 1))] or [0]
     return split_with_sizes(lib, self, sizes, dim)
 
 
-@portable("aten::chunk")
+@portable("aten::chunk", "aten::unsafe_chunk")
 def chunk(lib: ArrayLibrary, self: Array, chunks: int, dim: int = 0) -> list[Array]:
     n = self.shape[wrap(dim, self.ndim)]
     return split_with_sizes(lib, self, [0] * chunks, dim) if n == 0 else split(lib, self, -(-n // chunks), dim)
+
+
+@portable("aten::tensor_split.indices", "aten::tensor_split.sections")
+def tensor_split(lib: ArrayLibrary, self: Array, at: int | Ints, dim: int = 0) -> list[Array]:
+    """Before and after each index, or in so many parts, the first of which are one longer."""
+    d = wrap(dim, self.ndim)
+    if not isinstance(at, int):
+        ends = [0, *at, self.shape[d]]
+        return [part(self, d, slice(*bounds(self.shape[d], a, b))) for a, b in pairwise(ends)]
+    size, longer = divmod(self.shape[d], at)
+    return split_with_sizes(lib, self, [size + (i < longer) for i in range(at)], d)
+
+
+@portable("aten::tensor_split.tensor_indices_or_sections")
+def tensor_split_tensor(lib: ArrayLibrary, self: Array, at: Array, dim: int = 0) -> list[Array]:
+    return tensor_split(lib, self, lib.to_numpy(at).tolist(), dim)
+
+
+def _split_along(name: str, dim: int) -> None:
+    @portable(f"aten::{name}.int", f"aten::{name}.array")
+    def row(lib: ArrayLibrary, self: Array, at: int | Ints) -> list[Array]:
+        return tensor_split(lib, self, at, 0 if name == "hsplit" and self.ndim == 1 else dim)
+
+
+_split_along("hsplit", 1)
+_split_along("vsplit", 0)
+_split_along("dsplit", 2)
 
 
 @portable("aten::unbind.int", "aten::unbind_copy.int")
@@ -245,10 +276,25 @@ def diagonal(lib: ArrayLibrary, self: Array, offset: int = 0, dim1: int = 0, dim
     return flat[..., first : first + (count - 1) * (columns + 1) + 1 if count else first : columns + 1]
 
 
+@portable("aten::linalg_diagonal")
+def linalg_diagonal(lib: ArrayLibrary, A: Array, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+    return lib.call("aten::diagonal", A, offset, dim1, dim2)
+
+
 @portable("aten::flip")
 def flip(lib: ArrayLibrary, self: Array, dims: Ints) -> Array:
     axes = tuple(wrap(d, self.ndim) for d in dims)
     return lib.xp.flip(self, axis=axes) if axes and self.ndim else self
+
+
+@portable("aten::fliplr")
+def fliplr(lib: ArrayLibrary, self: Array) -> Array:
+    return lib.xp.flip(self, axis=1)
+
+
+@portable("aten::flipud")
+def flipud(lib: ArrayLibrary, self: Array) -> Array:
+    return lib.xp.flip(self, axis=0)
 
 
 @portable("aten::roll")
@@ -305,7 +351,7 @@ def channel_shuffle(lib: ArrayLibrary, self: Array, groups: int) -> Array:
     return lib.xp.reshape(lib.xp.permute_dims(x, (0, 2, 1, *range(3, x.ndim))), tuple(self.shape))
 
 
-@portable("aten::unfold")
+@portable("aten::unfold", "aten::unfold_copy")
 def unfold(lib: ArrayLibrary, self: Array, dimension: int, size: int, step: int) -> Array:
     if self.ndim == 0:
         return NotImplemented

@@ -31,21 +31,21 @@ def _log_softmax(lib: ArrayLibrary, x: Array, dim: int) -> Array:
     return x - lib.xp.log(lib.xp.sum(lib.xp.exp(x), axis=axes, keepdims=True))
 
 
-def _rows(name: str, composite: str, function: Any) -> None:
-    """Declare a softmax and the composite that converts its operand first."""
+def _rows(name: str, composites: tuple[str, str], function: Any) -> None:
+    """Declare a softmax and the composites that convert its operand first."""
 
     @portable(name)
     def row(lib: ArrayLibrary, self: Array, dim: int, half_to_float: bool) -> Array:
         x = lib.astype(self, dt.float32) if half_to_float else self
         return x if 0 in x.shape else lib.in_opmath(lambda v: function(lib, v, dim), x)
 
-    @portable(composite)
+    @portable(*composites)
     def converted(lib: ArrayLibrary, self: Array, dim: int, dtype: Any = None) -> Array:
         return lib.call(name, self if dtype is None else lib.astype(self, dtype), dim, False)
 
 
-_rows("aten::_softmax", "aten::softmax.int", _softmax)
-_rows("aten::_log_softmax", "aten::log_softmax.int", _log_softmax)
+_rows("aten::_softmax", ("aten::softmax.int", "aten::special_softmax"), _softmax)
+_rows("aten::_log_softmax", ("aten::log_softmax.int", "aten::special_log_softmax"), _log_softmax)
 
 
 @portable("aten::_safe_softmax")
@@ -56,7 +56,7 @@ def safe_softmax(lib: ArrayLibrary, self: Array, dim: int, dtype: Any = None) ->
     return lib.xp.where(empty, lib.number(0, lib.dtype_of(found)), found)
 
 
-@portable("aten::logsumexp")
+@portable("aten::logsumexp", "aten::special_logsumexp")
 def logsumexp(lib: ArrayLibrary, self: Array, dim: Dims, keepdim: bool = False) -> Array:
     axes = axes_of(self, dim)
 

@@ -7,30 +7,36 @@ No torch.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import resource
 import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.core.schema import load
 from torchnp.rpc import wire
 from torchnp.rpc.server.config.limits import Limits
-from torchnp.rpc.server.privacy import row_calls
+from torchnp.rpc.server.privacy import row_array, row_calls, row_library
 from torchnp.rpc.server.privacy.row_labels import Label, Rows
 from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.service import Service
 
+# Above the block sizes of pairwise sums, NumPy's buffers and BLAS, odd and even.
+LARGE = (511, 512, 513, 1023, 1025, 2049, 4097, 8193)
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 129, 257, 400)
 OTHERS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 32, 33, 65)
 FLOATS = (dt.float32, dt.float64, dt.float16, dt.bfloat16)
 INTS = (dt.int64, dt.int32, dt.int16, dt.int8, dt.uint8)
 ADDRESS_SPACE = 8 << 30  # bytes
 MOST = 1 << 15  # elements of an operand
+MOST_LARGE = 1 << 18
 
 _SPECIAL = [
     0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-42, -1e-42, 5e-324, 1e-310, -1e-310, 3e38, -3e38, 1.7e308, -1.7e308,
@@ -90,8 +96,9 @@ class Fuzzer:
     """Makes up calls of the operators on the list, and compares."""
 
     odd_ones = 0.25  # of the operands
+    lengths, most = LENGTHS, MOST
 
-    def __init__(self, seed: int, names: tuple[str, ...] | None = None) -> None:
+    def __init__(self, seed: int, names: Collection[str] | None = None) -> None:
         self.random, self.rng = random.Random(seed), np.random.default_rng(seed)
         self.service = Service(limits=Limits(max_bytes=1 << 30, max_objects=1 << 20))
         schemas = self.service.agreement.schemas
@@ -107,9 +114,9 @@ class Fuzzer:
     def _sizes(self) -> tuple[int, tuple[int, ...], int]:
         """The number of rows, a shape, and where in it the rows are."""
         r = self.random
-        n = r.choice(LENGTHS)
+        n = r.choice(self.lengths)
         others = [r.choice(OTHERS) for _ in range(r.choice((0, 1, 1, 1, 2, 2, 3)))]
-        while n * int(np.prod(others)) > MOST:
+        while n * int(np.prod(others)) > self.most:
             others[others.index(max(others))] = 2
             if max(others) <= 2:
                 n = min(n, 100)
@@ -461,6 +468,10 @@ class Fuzzer:
     def _of_split(self, n, shape, axis, dtype, schema):
         return self._of_split_with_sizes(n, shape, axis, dtype, schema) if schema.overload == "sizes" else {}
 
+    def _of_tensor_split(self, n, shape, axis, dtype, schema):
+        at = self.random.choice((np.array(2), np.array([1, 2])))
+        return {"tensor_indices_or_sections": Operand(at, None)} if "tensor" in schema.overload else {}
+
     def _of_topk(self, n, shape, axis, dtype, schema):
         return {"self": self._operand((n, 6), 0, dtype), "k": 3, "dim": 1}
 
@@ -471,6 +482,48 @@ class Fuzzer:
 
     def _of_unflatten(self, n, shape, axis, dtype, schema):
         return {"self": self._operand((n, 6), 0, dtype), "dim": 1, "sizes": [2, 3]}
+
+    def _convolved(self, n, dtype, dims, at):
+        """Images and filters, rows along the batch."""
+        r, channels, outputs = self.random, self.random.choice((1, 2, 3, 4)), self.random.choice((1, 2, 4))
+        groups = r.choice((1, channels)) if outputs % channels == 0 else 1
+        kernel = [r.choice((1, 2, 3)) for _ in range(dims)]
+        image = (min(n, 64), channels, *(r.choice((3, 4, 5, 7)) for _ in range(dims)))
+        given = {
+            "input": self._operand(image, 0, dtype),
+            "weight": self._operand((outputs, channels // groups, *kernel), None, dtype),
+            "bias": r.choice((None, self._operand((outputs,), None, dtype))), "stride": [r.choice((1, 2))] * dims,
+            "padding": [r.choice((0, 1))] * dims, "dilation": [1] * dims, "groups": groups,
+        }  # fmt: skip
+        return given | at
+
+    def _of_convolution(self, n, shape, axis, dtype, schema):
+        dims = self.random.choice((1, 2))
+        return self._convolved(n, dtype, dims, {"transposed": False, "output_padding": [0] * dims})
+
+    def _of_conv1d(self, n, shape, axis, dtype, schema):
+        return self._convolved(n, dtype, 1, {"padding": "valid"} if schema.overload else {})
+
+    def _of_conv2d(self, n, shape, axis, dtype, schema):
+        return self._convolved(n, dtype, 2, {"padding": "valid"} if schema.overload else {})
+
+    def _of_linear(self, n, shape, axis, dtype, schema):
+        k, m = self.random.choice(OTHERS), self.random.choice(OTHERS)
+        given = {"input": self._operand((n, k), 0, dtype), "weight": self._operand((m, k), None, dtype)}
+        return given | {"bias": self.random.choice((None, self._operand((m,), None, dtype)))}
+
+    def _of_nll_loss_forward(self, n, shape, axis, dtype, schema):
+        k = self.random.choice(OTHERS)
+        weight = self.random.choice((None, self._operand((k,), None, dtype)))
+        target = Operand(self.rng.integers(0, k, n), 0)
+        return {
+            "self": self._operand((n, k), 0, dtype), "target": target, "weight": weight, "ignore_index": -100,
+        }  # fmt: skip
+
+    _of_nll_loss = _of_nll_loss_nd = _of_nll_loss_forward
+
+    def _of_cross_entropy_loss(self, n, shape, axis, dtype, schema):
+        return self._of_nll_loss_forward(n, shape, axis, dtype, schema) | {"label_smoothing": 0.0}
 
     def _of_lerp(self, n, shape, axis, dtype, schema):
         return {"weight": 0.25} if schema.overload == "Scalar" else {}
@@ -608,16 +661,69 @@ class Fuzzer:
                         break
 
 
+def what_runs(each: int, seed: int = 0) -> tuple[dict[str, list[str]], Fuzzer]:
+    """What each operator with a portable row does to rows, in calls whose result is labelled."""
+    done: set[str] = set()
+
+    def noted(kind: str, function: Any) -> Any:
+        def primitive(*args: Any, **kwargs: Any) -> Any:
+            moves = kind == row_library.LOOKUP and not isinstance(args[1], row_array.RowArray)
+            done.add("move" if moves else kind)
+            return function(*args, **kwargs)
+
+        return primitive
+
+    primitives, ufunc = dict(row_library.PRIMITIVES), row_array.RowArray.__array_ufunc__
+    schemas = load()
+    kept, found = dict(row_calls.KEPT), {name: set() for name in schemas if row_calls.functional(schemas[name])}
+    try:
+        row_calls.KEPT.update({name: ["move"] for name in found})
+        row_library.PRIMITIVES.update({n: (kind, noted(kind, f)) for n, (kind, f) in primitives.items()})
+        row_array.RowArray.__array_ufunc__ = noted("each", ufunc)
+        fuzzer = Fuzzer(seed, found)
+        for name in fuzzer.names:
+            for _ in range(12 * each):
+                done.clear()
+                if fuzzer.labelled[name] < each and fuzzer.try_one(name):
+                    found[name].add(max(done, key=list(row_calls.WORDS).index, default="move"))
+    finally:
+        row_array.RowArray.__array_ufunc__ = ufunc
+        row_library.PRIMITIVES.update(primitives)
+        row_calls.KEPT.clear()
+        row_calls.KEPT.update(kept)
+    order, service = list(row_calls.WORDS).index, fuzzer.service
+    # The table's kernel makes the values of a view, so a row that computes says nothing about them.
+    computing = {n for n in fuzzer.names if service.row(service.agreement.index[n]).views and found[n] - {"move"}}
+    listed = {n: sorted(kinds, key=order) for n, kinds in sorted(found.items()) if kinds and n not in computing}
+    return listed, fuzzer
+
+
+def write() -> int:
+    """Write the list of the operators that keep rows."""
+    with np.errstate(all="ignore"):
+        found, fuzzer = what_runs(8)
+    text = ",\n".join(f"{json.dumps(name)}: {json.dumps(kinds)}" for name, kinds in found.items())
+    row_calls.LIST.write_text(f"{{\n{text}\n}}\n")
+    print(f"{len(found)} operators keep rows; bits differ in {dict(fuzzer.differences) or 'none'}")
+    return bool(fuzzer.differences)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ops", nargs="*", help="names of operators, such as aten::mm; default: all on the list")
+    parser.add_argument("--large", action="store_true", help="more rows")
+    parser.add_argument("--write", action="store_true", help="write the list of operators from what runs")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     # As a server's process has it: an operator may make more than a session may keep, and is refused then.
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    fuzzer = Fuzzer(options.seed, tuple(options.ops) if options.ops else None)
+    if options.write:
+        return write()
+    fuzzer = Fuzzer(options.seed, options.ops)
+    if options.large:
+        fuzzer.lengths, fuzzer.most = LARGE, MOST_LARGE
     with np.errstate(all="ignore"):
         fuzzer.play(1 << 30, 60 * options.minutes)
     print(f"{len(fuzzer.names)} operators, {sum(fuzzer.labelled.values()):,} labelled calls")

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.server.privacy.row_array import RowArray, values_of
-from torchnp.rpc.server.privacy.row_kernels import KERNELS
+from torchnp.rpc.server.privacy.row_calls import library
 from torchnp.rpc.server.privacy.row_labels import Mixed, Rows
 from torchnp.rpc.server.session.overload_info import Served
 from torchnp.rpc.server.session.protocol import Connection, Service
@@ -102,7 +102,7 @@ def test_what_looks_at_memory_labels_nothing():
     """The numbers of the rows, on which operators that move values are tried, lie in memory otherwise than the rows do."""
     names, schemas = SERVICE.agreement.names, SERVICE.agreement.schemas
     whole = [row for row in (Served(n, SERVICE.agreement.table[n], schemas[n]) for n in names) if row.whole]
-    assert len(whole) >= 15 and not any(row.by_rows or row.moved for row in whole)
+    assert len(whole) >= 15 and not any(row.by_rows for row in whole)
 
 
 _X = np.arange(24, dtype=np.float32).reshape(ROWS, 6)
@@ -196,7 +196,8 @@ CALLS = [
     ("aten::_reshape_alias", [_X, [4], [1]], [_R0], [None]),  # all four of them the first row's
     ("aten::_reshape_alias_copy", [_X, [4], [1]], [_R0], [None]),
     ("aten::slice_inverse", [_X, np.ones((4, 1), np.float32), 0, 0, 4, 1], [_R0, None], [None]),
-    ("aten::convolution", [_B, np.ones((1, 2, 1), np.float32), None, [1], [0], [1], False, [0], 1], [_R0, None], [None]),
+    ("aten::convolution", [_B, np.ones((1, 2, 1), np.float32), None, [1], [0], [1], False, [0], 1], [_R0, None], [0]),
+    ("aten::convolution", [_W[None], _X[:, :, None], None, [1], [0], [1], False, [0], 1], [None, _R0], [1]),
     ("aten::bernoulli", [np.ones((4, 2), np.float32)], [_R0], [None]),
 ]  # fmt: skip
 
@@ -207,13 +208,13 @@ def test_a_call_has_its_labels_and_they_hold(name, args, given, want):
 
 
 def test_the_experiment_finds_a_label_that_is_wrong(monkeypatch):
-    """Of a kernel that takes the largest of all rows from each, by a way around the array that knows of rows."""
+    """Of a row that takes the largest of all rows from each, by a way around the array that knows of rows."""
 
-    def relu(r, self):
+    def relu(lib, self):
         values = values_of(self)
         return RowArray(values - values.max(), self.axis)
 
-    monkeypatch.setitem(KERNELS, "aten::relu", KERNELS["aten::relu"]._replace(function=relu))
+    monkeypatch.setitem(library().own, "aten::relu", relu)
     with pytest.raises(AssertionError, match="in others' places"):
         _judge("aten::relu", [_X], [_R0])
 

@@ -1,25 +1,43 @@
-"""Calls on an owner's rows: the labels of the results, then the results, by kernels that cannot read values.
+"""Calls on an owner's rows: the labels of the results, then the results, by portable rows that cannot read values.
 
-Both steps run the same kernel. The labels come from a run on zeros of the same shapes and dtypes.
+Both steps run the same row of `torchnp.portable` on the library ``rows``. The labels come from a run on zeros of the same
+shapes and dtypes.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchnp import dtypes as dt
 from torchnp.core.registry import FAILURES
-
-# The second and the fourth fill KERNELS.
-from torchnp.rpc.server.privacy import row_kernels, row_losses, row_moves, row_reductions
-from torchnp.rpc.server.privacy.row_array import RowArray, Unlabelled, canonical, to, values_of
-from torchnp.rpc.server.privacy.row_kernels import KERNELS, STORED, Results
+from torchnp.rpc.server.privacy import row_overrides  # noqa: F401  (declares rows)
+from torchnp.rpc.server.privacy.row_array import DTYPES, RowArray, Unlabelled, packed, rows_of, values_of
 from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows, common
+from torchnp.rpc.server.privacy.row_library import RowLibrary, finished
 
-LISTS = (row_kernels, row_losses, row_moves, row_reductions)
+# Operators that draw random numbers, or write the shape of a tensor instead of its elements.
+_NOT_BY_ROWS = frozenset(["nondeterministic_seeded", "inplace_view"])
+# Views that do more than move elements: they depend on the bytes in memory, or compute.
+_NO_MOVES = frozenset(["aten::view.dtype", "aten::_conj", "aten::conj"])
 RAISED = (*FAILURES, AssertionError, AttributeError)
+WORDS = {
+    "move": "moves elements: each row as a whole, and once",
+    "each": "elementwise: all rows at the same place from the right",
+    "lookup": "each row looks up its own places, along another dimension or in a public tensor",
+    "along": "along other dimensions than the rows'",
+    "contract": "a product that does not sum over the rows",
+}
+"""What an operator does to rows that it keeps, in words, the least first."""
+
+LIST = Path(__file__).with_name("row_operators.json")
+KEPT: dict[str, list[str]] = json.loads(LIST.read_text())
+"""The overloads that keep a row label, and what they do to rows. ``row_bits --write`` writes it from what runs."""
 
 
 class Shaped(NamedTuple):
@@ -29,8 +47,14 @@ class Shaped(NamedTuple):
     dtype: np.dtype
 
 
+@cache
+def library() -> RowLibrary:
+    """Return the library ``rows``."""
+    return RowLibrary()
+
+
 def functional(schema: Any) -> str:
-    """Return the name of the functional overload in `KERNELS` that computes what a schema does, or ``""``.
+    """Return the name of the functional overload that computes what a schema does, if it has a row, or ``""``.
 
     An in-place operator that writes only its first argument corresponds to the overload without the underscore.
     """
@@ -41,20 +65,19 @@ def functional(schema: Any) -> str:
         if not alone or schema.is_out or not schema.base.endswith("_") or len(schema.returns) != 1:
             return ""
         name = f"{schema.namespace}::{schema.base[:-1]}" + (f".{schema.overload}" if schema.overload else "")
-    kernel = KERNELS.get(name)
-    if kernel is None or "nondeterministic_seeded" in schema.tags:
+    if schema.namespace != "aten" or not schema.tags.isdisjoint(_NOT_BY_ROWS) or name in _NO_MOVES:
         return ""
-    return name if {a.name for a in schema.args} - STORED <= kernel.takes else ""
+    return name if library().row(name) is not None else ""
+
+
+def kept(schema: Any) -> str:
+    """Return the overload whose row computes what a schema does on rows; ``""`` if it is not among `KEPT`."""
+    return functional(schema) if schema.name in KEPT else ""
 
 
 def rule(schema: Any) -> str:
-    """Return the rule, in words, by which an overload keeps a row label; ``""`` if it never does."""
-    found = []
-    if moving := row_moves.moved(schema):
-        found.append(f"{row_moves.MOVE} ({', '.join(moving)})")
-    if name := functional(schema):
-        found.append(KERNELS[name].rule)
-    return "; or ".join(found)
+    """Return what an overload that keeps a row label does to rows, in words; ``""`` if it never keeps one."""
+    return "; or ".join(WORDS[kind] for kind in KEPT.get(schema.name, ()))
 
 
 def labels(call: Any, results: Sequence[Shaped]) -> list[Label]:
@@ -64,28 +87,38 @@ def labels(call: Any, results: Sequence[Shaped]) -> list[Label]:
     rows = common(given)
     if rows is None or not results:
         return mixed
+    zeros = [np.zeros(e.array.shape, e.array.dtype) if x is not None else e.array for e, x in zip(call.entries, given)]
+    if call.row.views:  # views move elements of any dtype
+        zeros = [z if z.dtype in DTYPES or x is None else z.astype(dt.uint8) for z, x in zip(zeros, given)]
+        results = [Shaped(r.shape, r.dtype if r.dtype in DTYPES else dt.uint8) for r in results]
     try:
-        if _moves(call, given):
-            return row_moves.labels(call, given, rows, results)
-        found = _computed(call, given, [np.zeros(e.array.shape, e.array.dtype) for e in call.entries], results)
+        found = _computed(call, given, zeros, results)
     except MemoryError:
         raise
-    except RAISED:  # the kernel does not support the call; no private value can have caused this
+    except RAISED:  # the row does not support the call; no private value can have caused this
         return mixed
-    return [Rows(rows.dataset, f.axis, rows.order) if f is not None else m for f, m in zip(found, mixed)]
+    return [m if f is None else _label(f, rows) for f, m in zip(found, mixed)]
 
 
 def values(call: Any, results: Sequence[Shaped], made: Sequence[Label]) -> list[np.ndarray | None]:
     """Compute the results; None where a result's label is not the one found before."""
     given = given_labels(call)
-    with np.errstate(all="ignore"):
-        if _moves(call, given):
-            return [*row_moves.values(call, given, [r.dtype for r in results])]
-        found = _computed(call, given, [e.array for e in call.entries], results)
+    rows = common(given)
+    assert rows is not None
+    found = _computed(call, given, [e.array for e in call.entries], results)
     return [
-        values_of(f) if f is not None and isinstance(label, Rows) and f.axis == label.dim else None
+        values_of(f) if f is not None and _label(f, rows) == label else None
         for f, label in zip(found, made, strict=True)
     ]
+
+
+def depends_on_values(call: Any) -> bool:
+    """Return whether labels may depend on public values: on indices, or on what a view gets besides its base.
+
+    `values` compares the labels of other results with those that were found before.
+    """
+    public = [e.array.dtype for e, label in zip(call.entries, given_labels(call)) if label is None]
+    return any(call.row.views or d.kind in "biu" for d in public)
 
 
 def given_labels(call: Any) -> list[Label]:
@@ -98,36 +131,27 @@ def _mixed_by(given: Sequence[Label], name: str) -> str:
     return next((label.by for label in given if isinstance(label, Mixed)), name)
 
 
-def _moves(call: Any, given: Sequence[Label]) -> bool:
-    """Return whether the call moves rows.
-
-    If it does not (for example, if the rows are the indices), it computes with them.
-    """
-    moving = call.row.moved
-    return bool(moving) and not any(
-        isinstance(label, Rows) and name not in moving for name, label in zip(call.names, given)
-    )
+def _label(x: RowArray, rows: Rows) -> Rows:
+    """Return a result's label: the rows of the data in place of those of the operands."""
+    if not rows.order:
+        return Rows(rows.dataset, x.axis, x.order)
+    own, numbers = rows_of(x), np.frombuffer(rows.order, np.int64)
+    return Rows(rows.dataset, x.axis, packed(np.where(own < 0, -1, numbers[own])))
 
 
 def _computed(
     call: Any, given: Sequence[Label], arrays: Sequence[np.ndarray], results: Sequence[Shaped]
 ) -> list[RowArray | None]:
-    """Run the kernel in `KERNELS` with arrays instead of the call's objects."""
-    row = call.row
+    """Run the portable row with arrays instead of the call's objects."""
+    row, lib = call.row, library()
     if not row.by_rows:
-        raise Unlabelled(f"{row.name} is not on the list")
-    kernel = KERNELS[row.by_rows]
+        raise Unlabelled(f"{row.name} mixes rows")
     operands = [RowArray(a, label.dim) if isinstance(label, Rows) else a for a, label in zip(arrays, given)]
-    arguments = {a.name: a.default for a in row.schema.args if a.has_default}
-    arguments |= call.named(operands)
-    arguments = {name: value for name, value in arguments.items() if name in kernel.takes or name not in STORED}
+    args, kwargs = row.arguments(call.named(operands))
     with np.errstate(all="ignore"):
-        out = kernel.function(Results([r.dtype for r in results]), **arguments)
+        out = lib.call(row.by_rows, *args, **kwargs)
+        if out is NotImplemented:
+            raise Unlabelled(f"{row.name} has no row for these arguments")
         made = [out] if call.targets else call.picked(out)
-        return [_finished(x, r) for x, r in zip(made, results, strict=True)]
-
-
-def _finished(x: Any, result: Shaped) -> RowArray | None:
-    if type(x) is not RowArray or x.shape != tuple(result.shape):
-        return None
-    return canonical(to(x, result.dtype))
+        first = next(x for x in operands if type(x) is RowArray)
+        return [finished(x, tuple(r.shape), r.dtype, first) for x, r in zip(made, results, strict=True)]

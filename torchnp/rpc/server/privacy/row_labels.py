@@ -5,11 +5,9 @@ public values and on one row of the dataset, and no two indices depend on the sa
 dataset changes only one row of the tensor, and a noised sum of clipped rows can be published. All other private tensors
 are `Mixed`.
 
-Labels depend only on operators, shapes and public values, so they are public. An operator keeps a label if it is in one
-of two lists; all other operators produce `Mixed`:
-
-- `torchnp.rpc.server.privacy.row_kernels`: kernels that run on arrays whose values they cannot read.
-- `torchnp.rpc.server.privacy.row_moves`: operators that move elements and compute nothing.
+Labels depend only on operators, shapes and public values, so they are public. An operator keeps a label if its portable
+row runs on arrays whose values it cannot read (`torchnp.rpc.server.privacy.row_library`); all other operators produce
+`Mixed`.
 """
 
 from __future__ import annotations

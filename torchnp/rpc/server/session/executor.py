@@ -364,12 +364,11 @@ class Executor:
     ) -> tuple[list[row_labels.Label], float]:
         """Return the labels of the results, and the seconds that finding them without private values took.
 
-        Labels depend only on what the client knows. If the operator moves rows, they also depend on public indices, and
-        are not cached.
+        Labels depend only on what the client knows. Those that may depend on public values are not cached.
         """
         given = [e.label for e in call.entries]
         key = (*facts, *given)
-        made = None if call.row.moved and any(label is None for label in given) else self._labels.get(key)
+        made = None if row_calls.depends_on_values(call) else self._labels.get(key)
         if made is None:
             start = time.perf_counter()
             found = row_calls.labels(call, results)

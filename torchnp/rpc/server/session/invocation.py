@@ -88,15 +88,8 @@ class Invocation(msgspec.Struct, eq=False):
         """Return the results that the client wants from a kernel's raw output."""
         return [value for value, _, _ in _picked(self.op, self.row, out)]
 
-    def plainly(self, arrays: Sequence[np.ndarray], instead: dict[str, Any]) -> list[np.ndarray]:
-        """Run the kernel on other arrays, with the parameter values in ``instead`` and without ``dtype``."""
-        values = self.named(arrays)
-        values = {name: instead.get(name, value) for name, value in values.items() if name != "dtype"}
-        out = Invocation(self.op, self.row, self.given, [], [], [], values).run(Generator(0))
-        return [_array(a) for a in self.picked(out)]
-
     def by_rows(self, results: Sequence[row_calls.Shaped], labels: Sequence[Label]) -> list[np.ndarray | None]:
-        """Compute the results that have a row label by the kernels that keep it; None for all others."""
+        """Compute the results that have a row label by the portable row; None for all others."""
         return row_calls.values(self, results, labels)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchnp.rpc import wire
-from torchnp.rpc.server.privacy.row_calls import functional
-from torchnp.rpc.server.privacy.row_moves import moved
+from torchnp.rpc.server.privacy.row_calls import kept
 from torchnp.rpc.server.session.bounded_cache import Room
 from torchnp.rpc.server.session.check_arguments import checker
 
@@ -41,7 +40,7 @@ class Served:
     """What the server needs to know about an overload to run it."""
 
     __slots__ = (
-        "by_rows", "checked", "empty", "finite", "fresh", "generator", "good", "masks", "moved", "name", "one", "plain",
+        "by_rows", "checked", "empty", "finite", "fresh", "generator", "good", "masks", "name", "one", "plain",
         "positional", "problem", "quick", "random", "returns", "revealing", "run", "schema", "single", "sized", "view",
         "views", "whole", "written",
     )  # fmt: skip
@@ -53,8 +52,8 @@ class Served:
         # The parameters that the operator writes.
         self.written = frozenset(a.name for a in schema.args if a.is_write or a.name in unmarked)
         self.schema, self.positional = schema, tuple(a for a in schema.args if not a.kwonly)
-        # How the operator keeps a row label: by a kernel in `KERNELS`, or by moving the elements of some parameters.
-        self.by_rows, self.moved = functional(schema), frozenset(moved(schema))
+        # The overload whose portable row computes on an owner's rows; empty if the operator mixes them.
+        self.by_rows = kept(schema)
         self.single = len(schema.returns) == 1
         # The indices of results that are not written arguments, and whether each is a view.
         unsafe = schema.base in wire.UNSAFE_VIEWS and not schema.mutates
