@@ -6,6 +6,7 @@ Every message is as long as the shapes say, whatever the values are.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,7 +48,7 @@ class Traffic:
         return Traffic(*(getattr(self, n) - getattr(other, n) for n in self.__dataclass_fields__))
 
 
-class Network:
+class Network(ABC):
     """The parties' exchange of messages. Subclasses define `_exchange`.
 
     Attributes
@@ -68,9 +69,9 @@ class Network:
     def close(self) -> None:
         """End the connections."""
 
+    @abstractmethod
     def _exchange(self, label: str, messages: list[bytes]) -> list[bytes]:
         """Send the message of each rank that is here to all others; return the messages of all parties."""
-        raise NotImplementedError
 
     def open_masked(self, label: str, *pairs: tuple[Any, OneTimeMask]) -> list[np.ndarray]:
         """Open values that one-time masks hide: of sums ``value + mask``, of words of bits ``value ^ mask``; one round."""

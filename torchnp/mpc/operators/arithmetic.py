@@ -316,5 +316,5 @@ def _unary(name: str, function: Any) -> None:
 
 
 for _function in (functions.exp, functions.log, functions.reciprocal, functions.sqrt, functions.rsqrt, functions.tanh,
-                  functions.sigmoid):  # fmt: skip
+                  functions.sigmoid, functions.erf):  # fmt: skip
     _unary(_function.__name__, _function)

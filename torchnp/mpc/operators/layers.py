@@ -9,7 +9,8 @@ import numpy as np
 from torchnp.engine import Call
 from torchnp.mpc import bilinear, functions
 from torchnp.mpc.fixed_point import FixedPoint
-from torchnp.mpc.operators.registry import PublicArray, op, public, refuse, result_bits, secret, shared
+from torchnp.mpc.operators.registry import PublicArray, op, public, result_bits, secret, shared
+from torchnp.mpc.operators.selection import unit_vectors
 from torchnp.mpc.shares import SharedSum
 
 # ---------------------------------------------------------------- products
@@ -186,14 +187,23 @@ def max_pool2d_with_indices_backward(
     ceil_mode: bool, indices: Any,
 ) -> SharedSum:  # fmt: skip
     """Gradients in the places of the largest elements."""
-    if not secret(indices) or not isinstance(indices.hint, SharedSum):
-        raise refuse("the index of a maximum", "take the gradient of the pool itself")
     image = (x if secret(x) else public(x)).shape[-2:]
     value = shared(p, grad, p.bits)
+    if not secret(indices):
+        return _at_known_places(p, value, public(indices), image)
+    if not isinstance(indices.hint, SharedSum):
+        vectors = unit_vectors(p, indices, image[0] * image[1])
+        each = p.multiply(p.each(lambda w: w[..., None], value), vectors)
+        return p.each(lambda w: w.sum((-3, -2)).reshape(*w.shape[:-3], *image), each)
     places, valid = windows(image, kernel_size, stride, _two(padding), _two(dilation), value.shape[-2:])
     apart = p.each(lambda w: w.reshape(*w.shape[:-2], -1, 1), value)
     each = p.multiply(apart, SharedSum(indices.hint.parts, 0))
     return p.each(lambda w: scattered(w, places, valid, image), each)
+
+
+def _at_known_places(p: FixedPoint, value: SharedSum, indices: np.ndarray, image: tuple) -> SharedSum:
+    vectors = (indices[..., None] == np.arange(image[0] * image[1])).astype(np.int64)
+    return p.each(lambda w: (w[..., None] * vectors).sum((-3, -2)).reshape(*w.shape[:-2], *image), value)
 
 
 def _counts(valid: np.ndarray, kernel_size: Any, include: bool, override: Any, over: np.ndarray) -> np.ndarray:
@@ -283,9 +293,10 @@ def log_softmax_backward(p: FixedPoint, call: Call, grad: Any, output: SharedSum
     value = shared(p, grad, p.bits)
     if isinstance(output, SharedSum) and output.hint is not None:
         powers, total = output.hint
-        probabilities = _back(p, p.times(powers, functions.reciprocal(p, total), p.bits), dim, output.shape)
-    else:
-        probabilities = functions.exp(p, shared(p, output, p.bits))
+        last = p.each(lambda w: np.moveaxis(w, dim, -1).sum(-1, keepdims=True) if w.ndim else w[None], value)
+        share = p.times(powers, functions.divide(p, last, total), p.bits)  # no small probability is rounded
+        return p.subtract(value, _back(p, share, dim, output.shape))
+    probabilities = functions.exp(p, shared(p, output, p.bits))
     sums = p.each(lambda w: w.sum(dim, keepdims=True) if w.ndim else w, value)
     return p.subtract(value, p.times(probabilities, sums, p.bits))
 
