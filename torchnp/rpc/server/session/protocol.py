@@ -201,7 +201,10 @@ class Connection:
         if failure.kind == "quota":
             self.count("quota")
         cls = failure.cls or "QuotaError"
-        note(logging.INFO, "operator failed", self.peer, client=self.rights.client, op=failure.op, error=cls)
+        note(
+            logging.INFO, "operator failed", self.peer, client=self.rights.client, op=failure.op, error=cls,
+            seq=failure.seq, stack=failure.trace,
+        )  # fmt: skip
         return _failed(failure)
 
     def _delete(self, request: wire.Del) -> list[bytes]:
