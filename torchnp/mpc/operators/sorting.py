@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,14 @@ from torchnp.mpc.operators.selection import vector_length
 from torchnp.mpc.shares import SharedSum
 
 
+MOST_PAIRS = 1 << 22  # comparisons at once; each takes some hundred bytes
+
+
 def _ranks(p: FixedPoint, rows: SharedSum) -> SharedSum:
     """How many elements of the last dimension come before each: the smaller ones, and equal ones that are before it."""
     n = rows.shape[-1]
+    if (pairs := math.prod(rows.shape) * (n - 1) // 2) > MOST_PAIRS:
+        raise ValueError(f"sorting compares each pair of elements: {pairs:,} are more than the {MOST_PAIRS:,} that are allowed")
     first, second = np.triu_indices(n, 1)
     swapped = p.less(p.each(lambda w: w[..., second], rows), p.each(lambda w: w[..., first], rows))
 

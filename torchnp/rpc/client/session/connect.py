@@ -28,6 +28,8 @@ def connect(
     reconnect: float = 30.0,
     silence: float = SILENCE_SECONDS,
     deadline: float | None = DEADLINE_SECONDS,
+    compress: bool = False,
+    cache_bytes: int = 0,
 ) -> Session:
     """Open a session with a server at ``tls://host:port``, ``tcp://host:port``, or over gRPC ``grpcs://``, ``grpc://``.
 
@@ -52,6 +54,12 @@ def connect(
         and is made again; ten minutes by default. An operator may take longer, if the server is alive.
     deadline : float, optional
         Seconds that a request waits for its answer, an hour by default; None waits without end. See `Session.deadline`.
+    compress : bool, optional
+        Compress uploads, where that makes them smaller. Replies are never compressed: their length tells nothing of
+        their values.
+    cache_bytes : int, optional
+        The server keeps up to so many bytes of what this session sent, and copies it if the same is sent again. They
+        count for the session's quota.
 
     Returns
     -------
@@ -75,7 +83,7 @@ def connect(
     transport = ReconnectingTransport(dial, timeout, reconnect, silence)
     said = None if scheme.startswith("grpc") else token  # gRPC sends it in the call's metadata
     agreed = None if table is None else Agreement(table)
-    return Session(transport, said, agreed, timeout=timeout, deadline=deadline)
+    return Session(transport, said, agreed, timeout=timeout, deadline=deadline, compress=compress, cache_bytes=cache_bytes)
 
 
 def _dialer(
