@@ -76,6 +76,8 @@ def any_(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool
 
 # ---------------------------------------------------------------- secret indices
 
+MOST_WORDS = 1 << 24  # of the vectors of one operator's indices, 128 MiB
+
 
 def vector_length(count: int) -> int:
     """The power of two that vectors for indices below ``count`` are as long as."""
@@ -87,6 +89,11 @@ def unit_vectors(p: FixedPoint, index: SharedSum, count: int) -> SharedSum:
     length = vector_length(count)
     known = index.hint if isinstance(index.hint, dict) else {}
     if length not in known:
+        if (words := math.prod(index.shape) * length) > MOST_WORDS:
+            raise ValueError(
+                f"{math.prod(index.shape):,} secret indices below {count:,} take {words:,} words, and {MOST_WORDS:,} are "
+                "allowed: split the index"
+            )
         known[length] = p.unit_vectors(index, length)
         index.hint = known if index.hint is None or isinstance(index.hint, dict) else index.hint
     return p.each(lambda w: w[..., :count], known[length])

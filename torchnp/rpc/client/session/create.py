@@ -42,16 +42,20 @@ def create(session: Any, function: Callable[..., torch.Tensor], args: tuple, kwa
     if kwargs.get("layout") not in (None, torch.strided) or kwargs.pop("pin_memory", False):
         raise TypeError(f"session.{function.__name__} makes a dense tensor in the server's memory")
     requires_grad, generator = kwargs.pop("requires_grad", False), kwargs.pop("generator", None)
+    drawn = {} if generator is None else {"generator": generator}
+    if drawn and function not in (torch.rand, torch.randn):
+        raise TypeError(f"session.{function.__name__} takes no generator=: torch.manual_seed seeds it")
     with torch.no_grad():
         meta = function(*args, **kwargs, device="meta")
         made = session._anchor().new_empty(meta.shape, dtype=meta.dtype)
-        drawn = {} if generator is None else {"generator": generator}
         if function is torch.randn:
             made.normal_(**drawn)
+        elif drawn:
+            made.uniform_(**drawn)
         elif function is not torch.empty:  # the server fills new memory with zeros
             for name in ("dtype", "layout", "memory_format", "out"):
                 kwargs.pop(name, None)
-            function(*args, **kwargs, **drawn, out=made)
+            function(*args, **kwargs, out=made)
     return made.requires_grad_(requires_grad)
 
 
