@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,9 @@ def _known_product(p: FixedPoint, x: Any, y: Any) -> SharedSum:
 
 
 def _scaled_to(p: FixedPoint, x: SharedSum, number: Any, bits: int) -> SharedSum:
-    x = p.at(x, bits)
-    return x if number == 1 else p.scaled(x, number)
+    if number == int(number):  # before it is rounded
+        return p.at(p.scaled(x, int(number)), bits)
+    return p.scaled(p.at(x, bits), number)
 
 
 def _times(p: FixedPoint, x: Any, number: Any, bits: int) -> Any:
@@ -153,7 +155,7 @@ def scattered(w: np.ndarray, places: np.ndarray, valid: np.ndarray, shape: tuple
 
 
 def _flat(x: SharedSum, p: FixedPoint) -> SharedSum:
-    return p.each(lambda w: w.reshape(*w.shape[:-2], -1), x)
+    return p.each(lambda w: w.reshape(*w.shape[:-2], w.shape[-2] * w.shape[-1]), x)
 
 
 @op("max_pool2d_with_indices")
@@ -321,3 +323,36 @@ def batch_norm_no_training(
         result = p.each(np.add, result, channel(bias))
     empty = PublicArray(np.zeros(0, np.float32))
     return result, empty, empty
+
+
+@op("native_batch_norm_backward")
+def native_batch_norm_backward(
+    p: FixedPoint, call: Call, grad: Any, x: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
+    save_invstd: Any, train: bool, eps: float, output_mask: Any,
+) -> tuple[SharedSum | None, ...]:  # fmt: skip
+    """The gradients with respect to input, weight and bias.
+
+    In training, the gradient is centred before it meets the centred input: then a rounded mean does not matter.
+    """
+    value, given, bits = shared(p, x, p.bits), shared(p, grad, p.bits), p.bits
+    dims = (0, *range(2, len(value.shape)))
+    count = math.prod(value.shape[d] for d in dims)
+    ahead = lambda w: w.reshape(-1, *[1] * (len(value.shape) - 2))
+    channel = lambda a: p.each(ahead, shared(p, a, bits))
+    total = lambda a: p.each(lambda w: w.sum(dims), a)
+    if train:
+        invstd = shared(p, save_invstd, bits)
+    else:
+        invstd = functions.rsqrt(p, p.plus(shared(p, running_var, bits), p.encode(eps, bits)))
+    scale = invstd if weight is None else p.times(invstd, shared(p, weight, bits), bits)
+    apart = p.each(np.subtract, value, channel(save_mean if train else running_mean))
+    bias_gradient = total(given)
+    if train:
+        given = p.each(np.subtract, given, channel(p.scaled(bias_gradient, 1 / count)))
+    product = p.at(total(p.multiply(given, apart)), bits)
+    weight_gradient = p.times(product, invstd, bits)
+    if train and output_mask[0]:
+        slope = p.times(p.scaled(weight_gradient, 1 / count), invstd, bits)
+        given = p.subtract(given, p.times(apart, channel(slope), bits))
+    found = (p.times(given, channel(scale), bits) if output_mask[0] else None, weight_gradient, bias_gradient)
+    return tuple(f if wanted else None for f, wanted in zip(found, output_mask))

@@ -222,6 +222,8 @@ def scatter_add(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: An
 def scatter(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: Any) -> SharedSum:
     """Write elements at indices of a dimension, where no secret index repeats."""
     bits = result_bits(p, call)
+    if isinstance(src, (bool, int, float)) and secret(index) and len((x if secret(x) else public(x)).shape):
+        return _filled(p, shared(p, x, bits), dim, index, shared(p, src, bits))
     if isinstance(src, (bool, int, float)):
         src = shared(p, np.full(index.shape if secret(index) else public(index).shape, src), bits)
     if not secret(index):
@@ -235,6 +237,15 @@ def scatter(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: Any) -
     if not secret(x) and not np.any(public(x)):
         return total
     return p.add(p.multiply(value, p.complement(SharedSum(hits.parts, 0))), total)
+
+
+def _filled(p: FixedPoint, value: SharedSum, dim: int, index: SharedSum, number: SharedSum) -> SharedSum:
+    """A number in the places of secret indices, which may repeat."""
+    dim %= len(value.shape)
+    vectors = unit_vectors(p, index, value.shape[dim])
+    hits = p.each(lambda w: _padded(np.moveaxis(w.sum(dim), -1, dim), value.shape), vectors, bits=0)
+    number = p.each(lambda w: np.broadcast_to(w, value.shape), number)
+    return p.select(p.complement(p.zero(hits)), number, value)
 
 
 def _padded_to(shape: tuple[int, ...]) -> Any:
@@ -252,8 +263,8 @@ def index_copy(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, source: 
         return p.each(lambda w: w.reshape(()), given)
     dim %= len(value.shape)
     count, rest = value.shape[dim], [n for i, n in enumerate(value.shape) if i != dim]
-    vectors = p.each(lambda w: w.reshape(-1, count).T, unit_vectors(p, index, count))
-    flat = p.each(lambda w: np.moveaxis(w, dim, 0).reshape(w.shape[dim], -1), given)
+    vectors = p.each(lambda w: w.reshape(math.prod(w.shape[:-1]), count).T, unit_vectors(p, index, count))
+    flat = p.each(lambda w: np.moveaxis(w, dim, 0).reshape(w.shape[dim], math.prod(rest)), given)
     total = p.each(lambda t: np.moveaxis(t.reshape(count, *rest), 0, dim), p.bilinear("matmul", vectors, flat))
     ahead = [count if i == dim else 1 for i in range(len(value.shape))]
     hits = p.each(lambda w: w.sum(1).reshape(ahead), vectors, bits=0)

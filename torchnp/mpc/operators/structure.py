@@ -9,6 +9,7 @@ import numpy as np
 import torchnp
 from torchnp.engine import Call
 from torchnp.mpc.fixed_point import FixedPoint
+from torchnp.mpc.operators.arithmetic import converted
 from torchnp.mpc.operators.registry import op, public, result_bits, secret, shared
 from torchnp.mpc.shares import SharedSum
 
@@ -29,9 +30,18 @@ def _plain(x: Any) -> Any:
     return [public(y) for y in x] if isinstance(x, list) else public(x)
 
 
+def _in_dtype(p: FixedPoint, call: Call, x: SharedSum) -> SharedSum:
+    """An argument in the dtype of the result, where integers or bools are asked for: torch converts it first."""
+    spec = call.results[0]
+    assert spec is not None
+    return x if spec.dtype.is_floating_point else converted(p, x, spec.dtype)
+
+
 def linear(p: FixedPoint, call: Call, args: tuple, kwargs: dict[str, Any], places: tuple[int, ...]) -> Any:
     """Run a kernel on each party's shares of the arguments in ``places``."""
     bits = result_bits(p, call)
+    if kwargs.get("dtype") is not None and secret(args[0]):
+        args = (_in_dtype(p, call, args[0]), *args[1:])
     values = {i: shared(p, args[i], bits) for i in places}
     named = {k: _plain(a) for k, a in kwargs.items() if k != "dtype"}
     kernel = torchnp.table[call.op]
@@ -116,7 +126,7 @@ def _last(p: FixedPoint, x: SharedSum, dim: Any) -> SharedSum:
 def prod(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool = False, **_: Any) -> SharedSum:
     """The product, by products of neighbours."""
     bits, given = result_bits(p, call), x.shape
-    x = p.at(_last(p, x, dim), bits)
+    x = p.at(_last(p, _in_dtype(p, call, x), dim), bits)
     if x.shape[-1] == 0:
         x = p.constant(p.encode(np.ones((*x.shape[:-1], 1)), bits), bits)
     while x.shape[-1] > 1:
@@ -132,7 +142,7 @@ def prod(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool
 def cumprod(p: FixedPoint, call: Call, x: SharedSum, dim: int, **_: Any) -> SharedSum:
     """Products of all elements up to each, by products with those 1, 2, 4, ... places before."""
     bits, given = result_bits(p, call), x.shape
-    x = p.at(_last(p, x, dim), bits)
+    x = p.at(_last(p, _in_dtype(p, call, x), dim), bits)
     shift = 1
     while shift < x.shape[-1]:
         step = shift
