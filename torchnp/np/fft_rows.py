@@ -44,14 +44,13 @@ def raw_fft(
     )
     found = function(_ready(a, is_real and is_forward), n, place, _NORMS[norm]) if a.numel() else torch.zeros(
         shape, dtype=_result(a, is_real and not is_forward), device=a.device)  # fmt: skip
+    if is_real and not is_forward and a.dtype == torch.float16:
+        found = found.to(torch.float16)  # NumPy's result has the real dtype of the argument
     if out is None:
         return found
     if not np.can_cast(numpy_dtype(found.dtype), numpy_dtype(out.dtype), "same_kind"):
-        name = "irfft" if is_real else "fft"
-        names = (numpy_dtype(found.dtype), numpy_dtype(out.dtype))
-        raise TypeError(
-            f"Cannot cast ufunc '{name}' output from {names[0]!r} to {names[1]!r} with casting rule 'same_kind'"
-        )
+        numpys = getattr(np.fft, ("i" * (not is_forward)) + ("rfft" if is_real else "fft"))
+        numpys(np.zeros(n, numpy_dtype(a.dtype)), n, out=np.zeros(sizes, numpy_dtype(out.dtype)))  # raises its error
     return write(out, found)
 
 
