@@ -128,9 +128,10 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
     x = as_tensor(a)
     if axis is None:
         return x.squeeze()
-    axes = normal_axes(axis if isinstance(axis, tuple) else (axis,), max(x.dim(), 1))
-    if x.dim() == 0:
+    if x.dim() == 0 and not isinstance(axis, tuple):
+        normal_axis(axis, 1)
         return x
+    axes = normal_axes(axis if isinstance(axis, tuple) else (axis,), x.dim())
     if any(x.shape[i] != 1 for i in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
     return x.reshape([n for i, n in enumerate(x.shape) if i not in axes]) if not axes else x.squeeze(axes)

@@ -75,7 +75,7 @@ def nll_loss_forward(
     classes = rows.shape[-1]
     factors, bits = _factors(p, target, weight, classes, ignore_index)
     each = p.each(lambda w: -w.sum(-1), _product(p, rows, factors, bits))
-    if reduction == _NONE:
+    if reduction == _NONE and len(rows.shape) > 1:
         return each, PublicArray(np.zeros((), np.float32))
     loss = p.each(lambda w: w.sum(), each)
     total = _total(p, factors, bits, _each_counts(target, weight, classes, ignore_index))
@@ -94,6 +94,6 @@ def nll_loss_backward(
     factors, bits = _factors(p, target, weight, classes, ignore_index)
     value = shared(p, grad, p.bits)
     if reduction == _MEAN:
-        value = _over(p, value, _total(p, factors, bits, _each_counts(target, weight, classes, ignore_index)))
+        value = _over(p, value, public(total_weight) if not secret(total_weight) else total_weight)
     apart = p.each(lambda w: -w[..., None], value)
     return p.each(lambda w: np.moveaxis(w, -1, 1) if w.ndim > 1 else w, _product(p, apart, factors, bits))

@@ -21,7 +21,9 @@ def _ranks(p: FixedPoint, rows: SharedSum) -> SharedSum:
     """How many elements of the last dimension come before each: the smaller ones, and equal ones that are before it."""
     n = rows.shape[-1]
     if (pairs := math.prod(rows.shape) * (n - 1) // 2) > MOST_PAIRS:
-        raise ValueError(f"sorting compares each pair of elements: {pairs:,} are more than the {MOST_PAIRS:,} that are allowed")
+        raise ValueError(
+            f"sorting compares each pair of elements: {pairs:,} are more than the {MOST_PAIRS:,} that are allowed"
+        )
     first, second = np.triu_indices(n, 1)
     swapped = p.less(p.each(lambda w: w[..., second], rows), p.each(lambda w: w[..., first], rows))
 

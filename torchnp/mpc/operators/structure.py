@@ -30,19 +30,19 @@ def _plain(x: Any) -> Any:
     return [public(y) for y in x] if isinstance(x, list) else public(x)
 
 
-def _in_dtype(p: FixedPoint, call: Call, x: SharedSum) -> SharedSum:
-    """An argument in the dtype of the result, where integers or bools are asked for: torch converts it first."""
+def _in_dtype(p: FixedPoint, call: Call, x: Any) -> Any:
+    """A secret argument with fractional bits in the dtype of the result, if that has none: torch converts it first."""
     spec = call.results[0]
     assert spec is not None
-    return x if spec.dtype.is_floating_point else converted(p, x, spec.dtype)
+    if not secret(x) or x.bits == 0 or spec.dtype.is_floating_point:
+        return x
+    return converted(p, x, spec.dtype)
 
 
 def linear(p: FixedPoint, call: Call, args: tuple, kwargs: dict[str, Any], places: tuple[int, ...]) -> Any:
     """Run a kernel on each party's shares of the arguments in ``places``."""
     bits = result_bits(p, call)
-    if kwargs.get("dtype") is not None and secret(args[0]):
-        args = (_in_dtype(p, call, args[0]), *args[1:])
-    values = {i: shared(p, args[i], bits) for i in places}
+    values = {i: shared(p, _in_dtype(p, call, args[i]), bits) for i in places}
     named = {k: _plain(a) for k, a in kwargs.items() if k != "dtype"}
     kernel = torchnp.table[call.op]
     outs = []

@@ -362,7 +362,9 @@ class Bye(_Frame, tag=34):
     """End of the session: no frame follows."""
 
 
-Request = Hello | Ops | Data | Del | Open | Sync | Publish | QuoteRequest | Define | CallProgram | Undefine | Wait | Packed
+Request = (
+    Hello | Ops | Data | Del | Open | Sync | Publish | QuoteRequest | Define | CallProgram | Undefine | Wait | Packed
+)
 Reply = Welcome | Ack | Err | Result | Status | Quoted
 
 encode = msgspec.msgpack.Encoder().encode

@@ -232,7 +232,9 @@ class Channel:
 
     def _ask(self, request: Request, answered: Callable[[], None] = lambda: None) -> Any:
         if threading.current_thread() is self._thread:
-            raise RuntimeError("a callback of publish_async() cannot wait for its session: use asyncio or another thread")
+            raise RuntimeError(
+                "a callback of publish_async() cannot wait for its session: use asyncio or another thread"
+            )
         self._put(request)
         request.wait_for(self.name, self.deadline)
         answered()
@@ -470,7 +472,14 @@ class Channel:
     def _unsettled(self) -> bool:
         """Whether anything queued or sent is unacknowledged, or has failed without having been raised."""
         waits = any(type(message) is not int for message in list(self._queue))
-        return waits or self._busy or bool(self._open) or bool(self._batch.ops) or self._sent.seq > self._sent.acked or self._sent.failed
+        return (
+            waits
+            or self._busy
+            or bool(self._open)
+            or bool(self._batch.ops)
+            or self._sent.seq > self._sent.acked
+            or self._sent.failed
+        )
 
     def finish(self) -> None:
         """Close, and raise the earliest failure that has not been raised yet."""

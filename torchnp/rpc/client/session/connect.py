@@ -83,7 +83,9 @@ def connect(
     transport = ReconnectingTransport(dial, timeout, reconnect, silence)
     said = None if scheme.startswith("grpc") else token  # gRPC sends it in the call's metadata
     agreed = None if table is None else Agreement(table)
-    return Session(transport, said, agreed, timeout=timeout, deadline=deadline, compress=compress, cache_bytes=cache_bytes)
+    return Session(
+        transport, said, agreed, timeout=timeout, deadline=deadline, compress=compress, cache_bytes=cache_bytes
+    )
 
 
 def _dialer(

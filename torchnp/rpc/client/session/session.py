@@ -390,7 +390,9 @@ class Session(Creation, Engine):
     def stats(self) -> Stats:
         """The counters so far."""
         c = self.channel
-        return Stats(c.ops_sent, c.round_trips, c.transport.bytes_sent, c.transport.bytes_received, *self._held, self._reused)
+        return Stats(
+            c.ops_sent, c.round_trips, c.transport.bytes_sent, c.transport.bytes_received, *self._held, self._reused
+        )
 
     @property
     def overloads(self) -> Counter[str]:

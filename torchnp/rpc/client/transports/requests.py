@@ -187,7 +187,18 @@ class Request(ThreadTask):
     ``reply`` is the last frame of the answer, ``raw`` a tensor's bytes, and ``problem`` why the bytes were not kept.
     """
 
-    __slots__ = ("_announced", "_done_bytes", "_first", "_size", "finished", "kind", "problem", "raw", "reply", "values")
+    __slots__ = (
+        "_announced",
+        "_done_bytes",
+        "_first",
+        "_size",
+        "finished",
+        "kind",
+        "problem",
+        "raw",
+        "reply",
+        "values",
+    )
 
     def __init__(self, kind: type, *values: Any, announced: Announced | None = None) -> None:
         super().__init__()
