@@ -58,6 +58,11 @@ EXPLAINED: tuple[tuple[str, str, str], ...] = (
         "the spelling in NumPy takes an array's address",
     ),
     (
+        r"lib\.stride_tricks\.as_strided",
+        "error: .*setStorage|value",
+        "each array comes as a copy, without what is between its elements in memory",
+    ),
+    (
         r"unique",
         "value: result",
         "NumPy compares rows as records, in which nan has no place, and 0 and -0 are one, of either sign",

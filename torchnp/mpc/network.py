@@ -63,9 +63,11 @@ class Network(ABC):
         self.parties, self.ranks = parties, ranks
         self.traffic = Traffic()
 
+    @abstractmethod
     def note(self, program: bytes) -> None:
-        """Take down a public part of the program, which all parties must share; nothing to do in one process."""
+        """Take down a public part of the program, which all parties must share."""
 
+    @abstractmethod
     def close(self) -> None:
         """End the connections."""
 
@@ -129,6 +131,12 @@ class LocalNetwork(Network):
     def __init__(self, parties: int, transcript: list[tuple[str, list[bytes]]] | None = None) -> None:
         super().__init__(parties, tuple(range(parties)))
         self.transcript = transcript
+
+    def note(self, program: bytes) -> None:
+        """Nothing to do: there is one program."""
+
+    def close(self) -> None:
+        """Nothing to end in one process."""
 
     def _exchange(self, label: str, messages: list[bytes]) -> list[bytes]:
         if self.transcript is not None:

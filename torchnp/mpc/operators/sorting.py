@@ -13,7 +13,6 @@ from torchnp.mpc.operators.registry import op
 from torchnp.mpc.operators.selection import vector_length
 from torchnp.mpc.shares import SharedSum
 
-
 MOST_PAIRS = 1 << 22  # comparisons at once; each takes some hundred bytes
 
 

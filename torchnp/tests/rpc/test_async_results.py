@@ -41,7 +41,7 @@ def test_later_operators_and_requests_need_not_wait(session):
         futures.append((x + i).publish_async())
         if i % 10 == 0:
             assert (x * i).publish().tolist() == [i] * 3
-    done, left = concurrent.futures.wait(futures, 60)
+    _done, left = concurrent.futures.wait(futures, 60)
     assert not left and [f.result()[0].item() for f in futures] == list(range(1, 51))
 
 

@@ -50,16 +50,11 @@ def connect(
     reconnect : float, optional
         Seconds for which reconnecting is tried before the session is given up; 0 disables it.
     silence : float, optional
-        Seconds without a message from the server, while waiting for a reply, after which the connection counts as lost
-        and is made again; ten minutes by default. An operator may take longer, if the server is alive.
+        Seconds without a message from the server, while waiting for a reply, after which the connection counts as lost.
     deadline : float, optional
         Seconds that a request waits for its answer, an hour by default; None waits without end. See `Session.deadline`.
-    compress : bool, optional
-        Compress uploads, where that makes them smaller. Replies are never compressed: their length tells nothing of
-        their values.
-    cache_bytes : int, optional
-        The server keeps up to so many bytes of what this session sent, and copies it if the same is sent again. They
-        count for the session's quota.
+    compress, cache_bytes : optional
+        For smaller uploads: see `Session.compress` and `Session.cache_bytes`.
 
     Returns
     -------
@@ -75,17 +70,23 @@ def connect(
     AuthenticationError, VersionMismatch
         The server refused, or its certificate is not trusted.
     """
-    if token is not None and not isinstance(token, str):
-        raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
+    _check_token(token)
     check_seconds(timeout=timeout, silence=silence, **({} if deadline is None else {"deadline": deadline}))
     scheme, host, port = _parts(address)
     dial = _dialer(address, scheme, host, port, (ca, cert, key), token)
     transport = ReconnectingTransport(dial, timeout, reconnect, silence)
-    said = None if scheme.startswith("grpc") else token  # gRPC sends it in the call's metadata
-    agreed = None if table is None else Agreement(table)
-    return Session(
-        transport, said, agreed, timeout=timeout, deadline=deadline, compress=compress, cache_bytes=cache_bytes
-    )
+    options = {"timeout": timeout, "deadline": deadline, "compress": compress, "cache_bytes": cache_bytes}
+    return _opened(transport, None if scheme.startswith("grpc") else token, table, options)
+
+
+def _opened(transport: ReconnectingTransport, token: str | None, table: Any, options: dict[str, Any]) -> Session:
+    """A session over a transport; gRPC has sent the token in the call's metadata."""
+    return Session(transport, token, None if table is None else Agreement(table), **options)
+
+
+def _check_token(token: Any) -> None:
+    if token is not None and not isinstance(token, str):
+        raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
 
 
 def _dialer(

@@ -112,7 +112,8 @@ class Session(Creation, Engine):
     auto_send_bytes : int
         Plain tensors up to this size are sent automatically when they meet a handle in an operator.
     cache_bytes : int
-        The server keeps up to so many bytes of what was sent, and copies it if the same is sent again.
+        The server keeps up to so many bytes of what was sent, and copies it if the same is sent again. They count for the
+        session's quota.
     """
 
     kind, views, inplace = RPCTensor, True, True

@@ -123,7 +123,7 @@ class Published:
         """
         handle: Any = self
         given = any(value is not None for value in terms.values())
-        return self._session._fetch_async(handle, terms_of(**terms) if given else None)  # type: ignore[no-any-return]
+        return self._session._fetch_async(handle, terms_of(**terms) if given else None)
 
     def quote(self, **terms: Any) -> Quote:
         """Ask what `publish` with the same terms would cost; spends nothing."""
