@@ -72,11 +72,10 @@ def connect(
     """
     _check_token(token)
     check_seconds(timeout=timeout, silence=silence, **({} if deadline is None else {"deadline": deadline}))
-    scheme, host, port = _parts(address)
-    dial = _dialer(address, scheme, host, port, (ca, cert, key), token)
+    dial = _dialer(address, *_parts(address), (ca, cert, key), token)
     transport = ReconnectingTransport(dial, timeout, reconnect, silence)
     options = {"timeout": timeout, "deadline": deadline, "compress": compress, "cache_bytes": cache_bytes}
-    return _opened(transport, None if scheme.startswith("grpc") else token, table, options)
+    return _opened(transport, None if address.startswith("grpc") else token, table, options)
 
 
 def _opened(transport: ReconnectingTransport, token: str | None, table: Any, options: dict[str, Any]) -> Session:
