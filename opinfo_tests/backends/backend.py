@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,6 +115,14 @@ class Backend:
     def set_default_dtype(self, name: str) -> None:
         """Set the default dtype by torch's name. Backends without this method skip calls with other default dtypes."""
         raise TypeError(f"{type(self).__name__} has no default dtype")
+
+    def fitted(self, case: Case) -> Case:
+        """Return the case with arguments that the backend can hold, as torch will get them too; the same case by default."""
+        return case
+
+    def out_of_range(self, case: Case, want: Callable[[], Seen]) -> str:
+        """Return why a call with these values is not judged, or an empty string; ``want`` returns torch's result."""
+        return ""
 
     def refuses(self, error: Exception) -> str:
         """Return the policy by which the backend refused a call, or an empty string if the error is a failure.

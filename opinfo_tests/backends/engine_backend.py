@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,39 @@ class EngineBackend(Backend):
     def exempt(self, case: Case) -> str:
         return super().exempt(case) if case.arrays() else "without a tensor nothing comes to an engine"
 
+    def fitted(self, case: Case) -> Case:
+        """The case with numbers rounded to multiples of the engine's resolution."""
+        steps = self.engine.resolution
+        if not any(a.dtype in steps for a in case.arrays()):
+            return case
+        buffers = case.fresh_buffers()
+        for array in case.arrays():
+            if array.dtype in steps and array.size:
+                values, step = array.on(buffers), steps[array.dtype]
+                with np.errstate(invalid="ignore"):
+                    values[...] = np.rint(values.astype(np.float64) / step) * step
+        if all(map(np.array_equal, buffers, case.buffers)):
+            return case
+        return replace(case, buffers=buffers, digest="")
+
+    def out_of_range(self, case: Case, want: Callable[[], Seen]) -> str:
+        """Whether an argument or torch's result is larger than the engine's largest number, infinite or nan."""
+        if not self.engine.largest:
+            return ""
+        outside = lambda values: any(not self._in_range(x) for x in values)
+        if outside([*(a.on(case.buffers) for a in case.arrays()), *leaves((case.args, case.kwargs))]):
+            return "an argument is out of the engine's range"
+        seen = want()
+        return "a result is out of the engine's range" if outside([*seen.results, *seen.after]) else ""
+
+    def _in_range(self, x: Any) -> bool:
+        if isinstance(x, float):
+            return not isfinite(x) or abs(x) <= max(self.engine.largest.values())  # bounds such as clamp's are infinite
+        if not isinstance(x, np.ndarray) or x.dtype.name not in self.engine.largest:
+            return True
+        with np.errstate(invalid="ignore"):
+            return bool((np.abs(x) <= self.engine.largest[x.dtype.name]).all())
+
     def refuses(self, error: Exception) -> str:
         return error.reason if isinstance(error, RPCError) else ""
 
@@ -85,6 +120,8 @@ class EngineBackend(Backend):
                 seen.error, seen.refused = error_of(e), f"its gradient needs {e.op}"
             except RPCError as e:
                 seen.error, seen.refused = error_of(e), e.reason
+            except Exception as e:  # as in a forward call, an operator that fails is a failure of the engine's
+                seen.error = error_of(e)
         return seen
 
     def _other_gradient(self, case: Case, seen: Seen) -> tuple[str, str] | None:
@@ -169,7 +206,7 @@ def gradients(case: Case, call: tuple[list[Any], tuple, dict[str, Any]]) -> list
         weights = given[0]._session.send(weights)
     try:
         return list(torch.autograd.grad(outs, given, weights, allow_unused=True))
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError, IndexError, ValueError, TypeError):
         if isinstance(given[0], BaseHandleTensor):
             raise
         return []  # torch has no gradient for these arguments

@@ -153,6 +153,8 @@ class Judge:
         if why := self.backend.exempt(case):
             self.unclaimed[why] += 1
             return
+        if (fitted := self.backend.fitted(case)) is not case:
+            case, want = fitted, None
         if not self.seen.add(case.digest):
             return
         key = case.op, case.dtype
@@ -182,6 +184,10 @@ class Judge:
                 if want.error:
                     self.unclaimed["--no-errors"] += 1
                     continue
+            known = want
+            if why := self.backend.out_of_range(case, lambda: known or self.oracle.execute(case)):
+                self.unclaimed[why] += 1
+                continue
             self.before(case)
             try:
                 verdict, seconds = run_case(case, self.oracle, self.backend, want)

@@ -58,6 +58,12 @@ class Engine:
     tolerances : mapping
         For the harness: the relative and the absolute tolerance by dtype, ``{"float32": (1e-4, 1e-5)}``, where they are
         wider than torch's own.
+    resolution : mapping
+        For the harness: by dtype, the step between neighbouring numbers of a fixed-point engine. Arguments are rounded to
+        multiples of it before torch and the engine get them.
+    largest : mapping
+        For the harness: by dtype, the largest number. A call is not judged if an argument or torch's result has a larger
+        one, an infinity or a nan.
     kind : type
         The handle class.
     where, title : str
@@ -73,6 +79,8 @@ class Engine:
     decompositions: Mapping[str, Callable[..., Any]] = {}
     dtypes: Any = None
     tolerances: Mapping[str, tuple[float, float]] = {}
+    resolution: Mapping[str, float] = {}
+    largest: Mapping[str, float] = {}
     kind: type[BaseHandleTensor] = BaseHandleTensor
     over: Any = ""
 

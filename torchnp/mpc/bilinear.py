@@ -35,7 +35,8 @@ def convolution(
 def convolution_of_input(g: np.ndarray, w: np.ndarray, *, size: Any, **options: Any) -> np.ndarray:
     """Gradient of `convolution` with respect to its input, of shape ``size``."""
     if options["transposed"]:
-        return convolution(g, w, **{**options, "transposed": False, "output_padding": [0] * (g.ndim - 2)})
+        found = convolution(g, w, **{**options, "transposed": False, "output_padding": [0] * (g.ndim - 2)})
+        return found[tuple(map(slice, size))]  # of an output padding above the stride there is more
     extra = _output_padding(g, w, size, options)
     return convolution(g, w, **{**options, "transposed": True, "output_padding": extra})
 

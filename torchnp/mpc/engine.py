@@ -12,8 +12,16 @@ import torchnp
 from torchnp.engine import BaseHandleTensor, Call, Engine, TensorSpec
 from torchnp.mpc.fixed_point import DEFAULT_BITS, FixedPoint
 from torchnp.mpc.network import Network, Traffic
-from torchnp.mpc.operators import arithmetic, layers, losses, selection, structure  # noqa: F401, registers operators
+from torchnp.mpc.operators import (  # noqa: F401, they register operators
+    arithmetic,
+    layers,
+    losses,
+    selection,
+    sorting,
+    structure,
+)
 from torchnp.mpc.operators.registry import OPS, PublicArray
+from torchnp.mpc.protocol import RANGE_BITS
 from torchnp.mpc.shares import SharedSum
 
 
@@ -59,6 +67,16 @@ class SharedEngine(Engine):
         """For the harness: 16 units of the last place, absolute and relative."""
         unit = 2.0**-self.bits
         return {"float32": (16 * unit, 16 * unit), "float64": (16 * unit, 16 * unit)}
+
+    @property
+    def resolution(self) -> Mapping[str, float]:  # type: ignore[override]
+        """For the harness: one unit of the last place."""
+        return dict.fromkeys(("float32", "float64"), 2.0**-self.bits)
+
+    @property
+    def largest(self) -> Mapping[str, float]:  # type: ignore[override]
+        """For the harness: the numbers of which any two have a product in range."""
+        return dict.fromkeys(("float32", "float64"), 2.0 ** (RANGE_BITS // 2 - self.bits))
 
     @property
     def traffic(self) -> Traffic:

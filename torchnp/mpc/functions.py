@@ -202,6 +202,27 @@ def tanh(p: FixedPoint, x: SharedSum) -> SharedSum:
     return p.plus(p.each(lambda w: 2 * w, twice), np.int64(-1 << p.bits))
 
 
+# M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions, 7.1.26: off by at most 1.5e-7.
+_ERF_SLOPE = 0.3275911
+_ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+
+
+def erf(p: FixedPoint, x: SharedSum) -> SharedSum:
+    """The error function, by that of ``|x|``: 1 minus a polynomial in ``1 / (1 + c |x|)`` times ``e ** -x**2``."""
+    negative = p.negative(x)
+    size = _signed(p, negative, x)
+    falling = exp(p, p.each(np.negative, p.times(x, x, p.bits)))
+    t = p.at(reciprocal(p, p.plus(p.scaled(size, _ERF_SLOPE), np.int64(1 << p.bits))), INNER)
+    square = p.times(t, t, INNER)
+    further = p.times(_stack(t, square), p.each(lambda w: np.broadcast_to(w, (2, *w.shape)), square), INNER)
+    fifth = p.times(_at(p, 1, further), t, INNER)
+    powers = (t, square, _at(p, 0, further), _at(p, 1, further), fifth)
+    words = [p.encode(c, INNER) for c in _ERF]
+    total = p.each(lambda *ws: sum(c * w for c, w in zip(words, ws)), *powers, bits=2 * INNER)
+    rest = p.times(p.truncate(total, INNER), falling, p.bits)
+    return _signed(p, negative, p.plus(p.each(np.negative, rest), np.int64(1 << p.bits)))
+
+
 # ---------------------------------------------------------------- the largest
 
 
@@ -211,6 +232,9 @@ def largest(p: FixedPoint, x: SharedSum, with_place: bool = False) -> tuple[Shar
     Neighbours are compared, then the larger ones of them, and so on: nine rounds each.
     """
     places, count = None, x.shape[-1]
+    if not count or not math.prod(x.shape):
+        nothing = p.each(lambda w: np.zeros(w.shape[:-1], np.int64), x)
+        return nothing, p.each(lambda w: np.zeros(w.shape, np.int64), x, bits=0) if with_place else None
     if with_place:
         ones = np.ones((*x.shape, 1), np.int64)
         places = p.constant(ones)

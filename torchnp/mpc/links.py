@@ -233,9 +233,16 @@ def listener(me: Party) -> socket.socket:
 
 
 def accept(
-    server: socket.socket, tls: ssl.SSLContext, expected: dict[int, Party], timeout: float, first: float | None = None
+    server: socket.socket,
+    tls: ssl.SSLContext,
+    expected: dict[int, Party],
+    timeout: float,
+    first: float | None = None,
+    greet: Callable[[PeerLink], None] = lambda link: None,
 ) -> dict[int, PeerLink]:
     """Wait for a connection of each expected party, told apart by their certificates; others are turned away.
+
+    ``greet`` is called with each at once.
 
     The parties have ``timeout`` seconds; with ``first``, the first of them has so many, and the rest ``timeout`` after it.
     """
@@ -268,4 +275,5 @@ def accept(
             deadline = time.monotonic() + timeout
         name = f"party {rank}" + (f" ({expected[rank].address})" if expected[rank].address else "")
         found[rank] = PeerLink(sock, name)
+        greet(found[rank])
     return found

@@ -6,6 +6,7 @@ Every message is as long as the shapes say, whatever the values are.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,7 +48,7 @@ class Traffic:
         return Traffic(*(getattr(self, n) - getattr(other, n) for n in self.__dataclass_fields__))
 
 
-class Network:
+class Network(ABC):
     """The parties' exchange of messages. Subclasses define `_exchange`.
 
     Attributes
@@ -62,15 +63,17 @@ class Network:
         self.parties, self.ranks = parties, ranks
         self.traffic = Traffic()
 
+    @abstractmethod
     def note(self, program: bytes) -> None:
-        """Take down a public part of the program, which all parties must share; nothing to do in one process."""
+        """Take down a public part of the program, which all parties must share."""
 
+    @abstractmethod
     def close(self) -> None:
         """End the connections."""
 
+    @abstractmethod
     def _exchange(self, label: str, messages: list[bytes]) -> list[bytes]:
         """Send the message of each rank that is here to all others; return the messages of all parties."""
-        raise NotImplementedError
 
     def open_masked(self, label: str, *pairs: tuple[Any, OneTimeMask]) -> list[np.ndarray]:
         """Open values that one-time masks hide: of sums ``value + mask``, of words of bits ``value ^ mask``; one round."""
@@ -128,6 +131,12 @@ class LocalNetwork(Network):
     def __init__(self, parties: int, transcript: list[tuple[str, list[bytes]]] | None = None) -> None:
         super().__init__(parties, tuple(range(parties)))
         self.transcript = transcript
+
+    def note(self, program: bytes) -> None:
+        """Nothing to do: there is one program."""
+
+    def close(self) -> None:
+        """Nothing to end in one process."""
 
     def _exchange(self, label: str, messages: list[bytes]) -> list[bytes]:
         if self.transcript is not None:

@@ -24,7 +24,7 @@ class Shares:
     __slots__ = ("bits", "parts")
 
     def __init__(self, parts: tuple[np.ndarray, ...], bits: int = 0) -> None:
-        self.parts, self.bits = parts, bits
+        self.parts, self.bits = tuple(map(np.asarray, parts)), bits  # NumPy makes numbers of arrays without dimensions
 
     @property
     def shape(self) -> tuple[int, ...]:

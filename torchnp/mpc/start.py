@@ -76,18 +76,19 @@ def connect(
         raise ValueError(f"rank {rank} of {len(parties)} parties: there are at least 2, counted from 0")
     me, deadline = parties[rank], time.monotonic() + timeout
     names = {r: f"party {r} ({p.address})" for r, p in enumerate(parties)}
-    with links.listener(me) as server:
-        peers = {
-            r: links.dial(parties[r], names[r], links.context(False, me, key, [parties[r]]), deadline)
-            for r in range(rank)
-        }
-        later = {r: parties[r] for r in range(rank + 1, len(parties))}
-        peers |= links.accept(
-            server, links.context(True, me, key, list(later.values())), later, deadline - time.monotonic()
-        )
     mine = {"version": VERSION, "parties": len(parties), "bits": bits}
-    for r in sorted(peers):
-        links.send_json(peers[r], {**mine, "rank": rank}, timeout)
+
+    def greet(link: links.PeerLink) -> None:  # at once: a peer with other settings need not wait for the rest to come
+        links.send_json(link, {**mine, "rank": rank}, timeout)
+
+    with links.listener(me) as server:
+        peers = {}
+        for r in range(rank):
+            peers[r] = links.dial(parties[r], names[r], links.context(False, me, key, [parties[r]]), deadline)
+            greet(peers[r])
+        later = {r: parties[r] for r in range(rank + 1, len(parties))}
+        tls = links.context(True, me, key, list(later.values()))
+        peers |= links.accept(server, tls, later, deadline - time.monotonic(), greet=greet)
     for r in sorted(peers):
         if (theirs := links.receive_json(peers[r], timeout)) != (wanted := {**mine, "rank": r}):
             raise links.PartyError(f"{names[r]} has other settings: {theirs} there, {wanted} expected")

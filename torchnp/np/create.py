@@ -180,6 +180,8 @@ def eye(
 ) -> Tensor:
     """`numpy.eye` as a tensor, with ones on the ``k``-th diagonal."""
     rows, columns = int(N), int(N if M is None else M)
+    if rows < 0 or columns < 0:
+        raise ValueError("negative dimensions are not allowed")
     is_one = torch.arange(columns, device=_device(device)) == torch.arange(rows, device=_device(device))[:, None] + int(
         k
     )

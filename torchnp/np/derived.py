@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import torch
+from torch import Tensor
+
 from torchnp.np.arrays import on_arrays
 from torchnp.np.products import correlate_1d, slide
 from torchnp.np.rebound import OVERRIDES, rebound_row
 from torchnp.np.selection import interp_1d, monotonicity, place
 from torchnp.np.shapes import concatenate
+from torchnp.np.ufunc import write
+
+
+def _middle_of_numbers(a: Tensor, axis: int, out: Tensor | None = None, overwrite_input: bool = False) -> Tensor:
+    """NumPy's median of short rows without their nans, which it computes by masked arrays."""
+    a = a if a.is_floating_point() else a.to(torch.float64)
+    ordered, counts = torch.sort(a, axis).values, (~torch.isnan(a)).sum(axis, keepdim=True)
+    low, high = (ordered.gather(axis, k.clamp(0, a.shape[axis] - 1)) for k in ((counts - 1) // 2, counts // 2))
+    found = torch.where(counts % 2 == 1, low, (low + high) / 2).squeeze(axis)
+    return found if out is None else write(out, found)
+
 
 OVERRIDES["compiled_interp"] = OVERRIDES["compiled_interp_complex"] = on_arrays(interp_1d)
 OVERRIDES["_monotonicity"] = on_arrays(monotonicity)
+OVERRIDES["_nanmedian_small"] = on_arrays(_middle_of_numbers)
 OVERRIDES["_place"] = on_arrays(place)
 OVERRIDES["_concatenate"] = on_arrays(concatenate)
 OVERRIDES["_unique_hash"] = lambda *args, **kwargs: NotImplemented  # NumPy then sorts

@@ -30,13 +30,15 @@ def raw_fft(
     place = normal_axis(axis, a.dim())
     sizes = n // 2 + 1 if is_real and is_forward else n
     shape = (*a.shape[:place], sizes, *a.shape[place + 1 :])
-    if out is not None and tuple(out.shape) != shape:
-        if out.dim() != a.dim() or out.shape[place] != sizes:
-            raise ValueError("output array has wrong shape.")
-        raise ValueError("operands could not be broadcast together with remapped shapes")
+    if out is not None and (out.dim() != a.dim() or out.shape[place] != sizes):
+        raise ValueError("output array has wrong shape.")
     if is_real and is_forward and a.is_complex():
         name = "rfft_n_even" if n % 2 == 0 else "rfft_n_odd"
         raise TypeError(f"ufunc '{name}' did not contain a loop with signature matching types {numpy_dtype(a.dtype)!r}")
+    if out is not None:
+        _check_out(a, out, n, sizes, is_real, is_forward)
+        if tuple(out.shape) != shape:
+            raise ValueError("operands could not be broadcast together with remapped shapes")
     function = (
         (torch.fft.rfft if is_forward else torch.fft.irfft)
         if is_real
@@ -44,15 +46,19 @@ def raw_fft(
     )
     found = function(_ready(a, is_real and is_forward), n, place, _NORMS[norm]) if a.numel() else torch.zeros(
         shape, dtype=_result(a, is_real and not is_forward), device=a.device)  # fmt: skip
+    if is_real and not is_forward and a.dtype == torch.float16:
+        found = found.to(torch.float16)  # NumPy's result has the real dtype of the argument
     if out is None:
         return found
-    if not np.can_cast(numpy_dtype(found.dtype), numpy_dtype(out.dtype), "same_kind"):
-        name = "irfft" if is_real else "fft"
-        names = (numpy_dtype(found.dtype), numpy_dtype(out.dtype))
-        raise TypeError(
-            f"Cannot cast ufunc '{name}' output from {names[0]!r} to {names[1]!r} with casting rule 'same_kind'"
-        )
     return write(out, found)
+
+
+def _check_out(a: Tensor, out: Tensor, n: int, sizes: int, is_real: bool, is_forward: bool) -> None:
+    """Raise NumPy's error for an ``out=`` that cannot take the dtype of the result: NumPy itself does, for one row."""
+    found = _result(a, is_real and not is_forward)
+    if not np.can_cast(numpy_dtype(found), numpy_dtype(out.dtype), "same_kind"):
+        numpys = getattr(np.fft, ("i" * (not is_forward)) + ("rfft" if is_real else "fft"))
+        numpys(np.zeros(n, numpy_dtype(a.dtype)), n, out=np.zeros(sizes, numpy_dtype(out.dtype)))
 
 
 def _result(a: Tensor, real: bool) -> torch.dtype:

@@ -67,13 +67,29 @@ def expanded(x: Tensor, index: Any) -> list[Any]:
     return [*parts[:at], *(slice(None),) * (x.dim() - taken), *parts[at + 1 :]]
 
 
+def _together(parts: list[Any]) -> tuple[int, ...]:
+    """The shape to which index arrays of integers are broadcast; () if there are masks, too, or they do not fit."""
+    indices = [p for p in parts if isinstance(p, Tensor)]
+    if any(p.dtype == torch.bool for p in indices):
+        return ()
+    try:
+        return tuple(torch.broadcast_shapes(*(p.shape for p in indices)))
+    except RuntimeError:
+        return ()
+
+
 def _check_bounds(x: Tensor, parts: list[Any]) -> list[Any]:
     """Check integers and masks against the sizes of their dimensions, with NumPy's words."""
     dim = 0
     found: list[Any] = []
+    shape = _together(parts)
     for p in parts:
         if p is None:
             found.append(p)
+            continue
+        if 0 in shape and isinstance(p, Tensor) and p.dtype != torch.bool:
+            found.append(p.expand(shape))  # NumPy does not look at indices that are broadcast to nothing
+            dim += 1
             continue
         if isinstance(p, Tensor) and p.dtype == torch.bool:
             for i, n in enumerate(p.shape):

@@ -34,6 +34,11 @@ def _inv(a: Tensor, **kwargs: Any) -> Tensor:
 
 def _solve(a: Tensor, b: Tensor, **kwargs: Any) -> Tensor:
     a, b = _together(a, b)
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(
+            "solve: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (m,m),(m,n)->(m,n) (size "
+            f"{b.shape[-2]} is different from {a.shape[-1]})"
+        )
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return _checked(*torch.linalg.solve_ex(a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))))
 

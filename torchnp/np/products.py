@@ -80,14 +80,14 @@ def _stacked(name: str, core: str, prepare: Any, finish: Any) -> None:
 
     def function(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, axis: Any = -1, **kwargs: Any) -> Tensor:
         a, b = as_tensor(x1), as_tensor(x2)
-        if name == "vecdot" and axis != -1:
-            a, b = a.movedim(normal_axis(axis, a.dim()), -1), b.movedim(normal_axis(axis, b.dim()), -1)
         for i, (t, part) in enumerate(zip((a, b), core.split("->")[0].split("),"), strict=True)):
             need = part.count(",") + 1
             if t.dim() < need:
                 raise ValueError(
                     f"{name}: Input operand {i} does not have enough dimensions (has {t.dim()}, gufunc core with signature {core} requires {need})"
                 )
+        if name == "vecdot" and axis != -1:
+            a, b = a.movedim(normal_axis(axis, a.dim()), -1), b.movedim(normal_axis(axis, b.dim()), -1)
         sizes = a.shape[-1], b.shape[-1 if name in ("vecdot", "matvec") else -2]
         _checked(core, a, b, *sizes, name)
         common = result_dtype(a.dtype, b.dtype) if dtype is None else torch_dtype(dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,14 +14,16 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from torchnp.np import elementwise as el
-from torchnp.np.dtypes import as_tensor, kind
+from torchnp.np.dtypes import as_tensor, is_weak, kind, loop_dtypes, operand_key
 from torchnp.np.indexing import assign, index_of
 from torchnp.np.products import matmul
 from torchnp.np.table import TABLE
 
 
 class _State(threading.local):
-    depth = 0
+    def __init__(self) -> None:
+        self.depth = 0
+        self.refused: TypeError | None = None  # of the operator in place that was called last
 
 
 _STATE = _State()
@@ -60,7 +63,35 @@ def _reflected(function: Callable) -> Callable:
 
 
 def _inplace(function: Callable) -> Callable:
-    return lambda x, other: function(x, other, out=x)
+    def write(x: Tensor, other: Any) -> Tensor:
+        try:
+            return function(x, other, out=x)
+        except TypeError as error:
+            _STATE.refused = error
+            raise
+
+    return write
+
+
+def _raising(name: str) -> Callable:
+    """A method such as ``__iadd__`` that raises the error of `semantics`.
+
+    torch's own method returns NotImplemented for any TypeError, and Python then computes ``a = a + b`` in its place.
+    """
+    method = getattr(torch.Tensor, name)
+
+    @functools.wraps(method)
+    def inplace(self: Tensor, other: Any) -> Any:
+        if not _STATE.depth:
+            return method(self, other)
+        _STATE.refused = None
+        result = method(self, other)
+        error, _STATE.refused = _STATE.refused, None
+        if result is NotImplemented and error is not None:
+            raise error
+        return result
+
+    return inplace
 
 
 def power(x: Any, exponent: Any) -> Tensor:
@@ -73,6 +104,23 @@ def power(x: Any, exponent: Any) -> Tensor:
         if inexact and exponent in names:
             return el.UFUNCS[names[exponent]](x)
     return el.power(x, exponent)
+
+
+def _matmul_inplace(self: Tensor, other: Any) -> Any:
+    """``a @= b``, which torch has not: without `semantics`, Python computes ``a = a @ b``."""
+    if not _STATE.depth:
+        return NotImplemented
+    keys = operand_key(self), operand_key(other if is_weak(other) else as_tensor(other))
+    loop_dtypes("matmul", keys, (self.dtype,), None, "same_kind")  # NumPy's first check
+    other = as_tensor(other)
+    if self.dim() and other.dim() == 0:
+        matmul(self, other)  # raises NumPy's error
+    if self.dim() < 1 or other.dim() < 2:
+        raise ValueError(
+            "inplace matrix multiplication requires the first operand to have at least one and the second at least two "
+            "dimensions."
+        )
+    return matmul(self, other, out=self)
 
 
 def _operators() -> dict[Any, Callable]:
@@ -109,6 +157,12 @@ def _operators() -> dict[Any, Callable]:
 
 
 _OPERATORS = _operators()
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
+    _method = f"__i{_name}__"
+    _ours = _OPERATORS[getattr(torch.Tensor, _method)]
+    setattr(torch.Tensor, _method, _raising(_method))
+    _OPERATORS[getattr(torch.Tensor, _method)] = _ours  # by which torch names it to modes from now on
+torch.Tensor.__imatmul__ = _matmul_inplace  # type: ignore[attr-defined]
 
 
 def call_numpy(function: Any, args: tuple, kwargs: dict[str, Any], method: str = "__call__") -> Any:

@@ -45,7 +45,7 @@ def unique(
     if return_inverse:
         group = torch.cumsum(first.to(torch.int64), 0) - 1
         inverse = torch.empty_like(order).index_put((order,), group)
-        results.append(inverse.reshape([n if i == place else 1 for i in range(x.dim())]))
+        results.append(inverse)
     if return_counts:
         ends = torch.cat([starts[1:], torch.tensor([n], device=x.device)])
         results.append(ends - starts)

@@ -128,6 +128,9 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
     x = as_tensor(a)
     if axis is None:
         return x.squeeze()
+    if x.dim() == 0 and not isinstance(axis, tuple):
+        normal_axis(axis, 1)
+        return x
     axes = normal_axes(axis if isinstance(axis, tuple) else (axis,), x.dim())
     if any(x.shape[i] != 1 for i in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
@@ -233,9 +236,9 @@ def concatenate(
         raise ValueError("need at least one array to concatenate")
     if axis is None:
         parts, axis = [p.reshape(-1) for p in parts], 0
+    place = normal_axis(axis, parts[0].dim()) if parts[0].dim() else 0
     if any(p.dim() == 0 for p in parts):
         raise ValueError("zero-dimensional arrays cannot be concatenated")
-    place = normal_axis(axis, parts[0].dim())
     _checked_join(parts, place)
     if out is not None and dtype is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")

@@ -11,6 +11,7 @@ from torchnp.engine import Call
 from torchnp.mpc import functions
 from torchnp.mpc.fixed_point import FixedPoint
 from torchnp.mpc.operators.registry import bits_of, op, public, refuse, result_bits, secret, shared
+from torchnp.mpc.protocol import RANGE_BITS
 from torchnp.mpc.shares import SharedSum
 
 # ---------------------------------------------------------------- sums and products
@@ -89,9 +90,14 @@ def to_copy(p: FixedPoint, call: Call, x: SharedSum, **_: Any) -> SharedSum:
     """The same numbers in another dtype; towards zero to integers."""
     spec = call.results[0]
     assert spec is not None
-    if spec.dtype == torch.bool:
+    return converted(p, x, spec.dtype)
+
+
+def converted(p: FixedPoint, x: SharedSum, dtype: torch.dtype) -> SharedSum:
+    """Numbers as those of another dtype; towards zero to integers."""
+    if dtype == torch.bool:
         return p.complement(p.zero(x))
-    bits = bits_of(p, spec.dtype)
+    bits = bits_of(p, dtype)
     if x.bits <= bits:
         return p.at(x, bits)
     return p.at(_towards_zero(p, x), 0)
@@ -221,8 +227,16 @@ def clamp(p: FixedPoint, call: Call, x: Any, min: Any = None, max: Any = None, *
     bits = result_bits(p, call)
     value = shared(p, x, bits)
     if min is not None:
-        value = maximum(p, call, value, shared(p, min, bits))
-    return value if max is None else minimum(p, call, value, shared(p, max, bits))
+        value = maximum(p, call, value, _bound(p, min, bits))
+    return value if max is None else minimum(p, call, value, _bound(p, max, bits))
+
+
+def _bound(p: FixedPoint, bound: Any, bits: int) -> SharedSum:
+    """A bound of `clamp`; one beyond all numbers becomes the largest or smallest number."""
+    if isinstance(bound, (int, float)):
+        most = 2.0 ** (RANGE_BITS - 1 - bits)
+        bound = bound if -most < bound < most else np.copysign(most, bound).astype(np.float64 if bits else np.int64)
+    return shared(p, bound, bits)
 
 
 @op("clamp_min", "clamp_min.Tensor")
@@ -316,5 +330,5 @@ def _unary(name: str, function: Any) -> None:
 
 
 for _function in (functions.exp, functions.log, functions.reciprocal, functions.sqrt, functions.rsqrt, functions.tanh,
-                  functions.sigmoid):  # fmt: skip
+                  functions.sigmoid, functions.erf):  # fmt: skip
     _unary(_function.__name__, _function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from torchnp.engine import Call
 from torchnp.mpc import bilinear, functions
 from torchnp.mpc.fixed_point import FixedPoint
-from torchnp.mpc.operators.registry import PublicArray, op, public, refuse, result_bits, secret, shared
+from torchnp.mpc.operators.registry import PublicArray, op, public, result_bits, secret, shared
+from torchnp.mpc.operators.selection import unit_vectors
 from torchnp.mpc.shares import SharedSum
 
 # ---------------------------------------------------------------- products
@@ -53,8 +55,9 @@ def _known_product(p: FixedPoint, x: Any, y: Any) -> SharedSum:
 
 
 def _scaled_to(p: FixedPoint, x: SharedSum, number: Any, bits: int) -> SharedSum:
-    x = p.at(x, bits)
-    return x if number == 1 else p.scaled(x, number)
+    if number == int(number):  # before it is rounded
+        return p.at(p.scaled(x, int(number)), bits)
+    return p.scaled(p.at(x, bits), number)
 
 
 def _times(p: FixedPoint, x: Any, number: Any, bits: int) -> Any:
@@ -152,7 +155,7 @@ def scattered(w: np.ndarray, places: np.ndarray, valid: np.ndarray, shape: tuple
 
 
 def _flat(x: SharedSum, p: FixedPoint) -> SharedSum:
-    return p.each(lambda w: w.reshape(*w.shape[:-2], -1), x)
+    return p.each(lambda w: w.reshape(*w.shape[:-2], w.shape[-2] * w.shape[-1]), x)
 
 
 @op("max_pool2d_with_indices")
@@ -186,14 +189,23 @@ def max_pool2d_with_indices_backward(
     ceil_mode: bool, indices: Any,
 ) -> SharedSum:  # fmt: skip
     """Gradients in the places of the largest elements."""
-    if not secret(indices) or not isinstance(indices.hint, SharedSum):
-        raise refuse("the index of a maximum", "take the gradient of the pool itself")
     image = (x if secret(x) else public(x)).shape[-2:]
     value = shared(p, grad, p.bits)
+    if not secret(indices):
+        return _at_known_places(p, value, public(indices), image)
+    if not isinstance(indices.hint, SharedSum):
+        vectors = unit_vectors(p, indices, image[0] * image[1])
+        each = p.multiply(p.each(lambda w: w[..., None], value), vectors)
+        return p.each(lambda w: w.sum((-3, -2)).reshape(*w.shape[:-3], *image), each)
     places, valid = windows(image, kernel_size, stride, _two(padding), _two(dilation), value.shape[-2:])
     apart = p.each(lambda w: w.reshape(*w.shape[:-2], -1, 1), value)
     each = p.multiply(apart, SharedSum(indices.hint.parts, 0))
     return p.each(lambda w: scattered(w, places, valid, image), each)
+
+
+def _at_known_places(p: FixedPoint, value: SharedSum, indices: np.ndarray, image: tuple) -> SharedSum:
+    vectors = (indices[..., None] == np.arange(image[0] * image[1])).astype(np.int64)
+    return p.each(lambda w: (w[..., None] * vectors).sum((-3, -2)).reshape(*w.shape[:-2], *image), value)
 
 
 def _counts(valid: np.ndarray, kernel_size: Any, include: bool, override: Any, over: np.ndarray) -> np.ndarray:
@@ -283,9 +295,10 @@ def log_softmax_backward(p: FixedPoint, call: Call, grad: Any, output: SharedSum
     value = shared(p, grad, p.bits)
     if isinstance(output, SharedSum) and output.hint is not None:
         powers, total = output.hint
-        probabilities = _back(p, p.times(powers, functions.reciprocal(p, total), p.bits), dim, output.shape)
-    else:
-        probabilities = functions.exp(p, shared(p, output, p.bits))
+        last = p.each(lambda w: np.moveaxis(w, dim, -1).sum(-1, keepdims=True) if w.ndim else w[None], value)
+        share = p.times(powers, functions.divide(p, last, total), p.bits)  # no small probability is rounded
+        return p.subtract(value, _back(p, share, dim, output.shape))
+    probabilities = functions.exp(p, shared(p, output, p.bits))
     sums = p.each(lambda w: w.sum(dim, keepdims=True) if w.ndim else w, value)
     return p.subtract(value, p.times(probabilities, sums, p.bits))
 
@@ -310,3 +323,36 @@ def batch_norm_no_training(
         result = p.each(np.add, result, channel(bias))
     empty = PublicArray(np.zeros(0, np.float32))
     return result, empty, empty
+
+
+@op("native_batch_norm_backward")
+def native_batch_norm_backward(
+    p: FixedPoint, call: Call, grad: Any, x: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
+    save_invstd: Any, train: bool, eps: float, output_mask: Any,
+) -> tuple[SharedSum | None, ...]:  # fmt: skip
+    """The gradients with respect to input, weight and bias.
+
+    In training, the gradient is centred before it meets the centred input: then a rounded mean does not matter.
+    """
+    value, given, bits = shared(p, x, p.bits), shared(p, grad, p.bits), p.bits
+    dims = (0, *range(2, len(value.shape)))
+    count = math.prod(value.shape[d] for d in dims)
+    ahead = lambda w: w.reshape(-1, *[1] * (len(value.shape) - 2))
+    channel = lambda a: p.each(ahead, shared(p, a, bits))
+    total = lambda a: p.each(lambda w: w.sum(dims), a)
+    if train:
+        invstd = shared(p, save_invstd, bits)
+    else:
+        invstd = functions.rsqrt(p, p.plus(shared(p, running_var, bits), p.encode(eps, bits)))
+    scale = invstd if weight is None else p.times(invstd, shared(p, weight, bits), bits)
+    apart = p.each(np.subtract, value, channel(save_mean if train else running_mean))
+    bias_gradient = total(given)
+    if train:
+        given = p.each(np.subtract, given, channel(p.scaled(bias_gradient, 1 / count)))
+    product = p.at(total(p.multiply(given, apart)), bits)
+    weight_gradient = p.times(product, invstd, bits)
+    if train and output_mask[0]:
+        slope = p.times(p.scaled(weight_gradient, 1 / count), invstd, bits)
+        given = p.subtract(given, p.times(apart, channel(slope), bits))
+    found = (p.times(given, channel(scale), bits) if output_mask[0] else None, weight_gradient, bias_gradient)
+    return tuple(f if wanted else None for f, wanted in zip(found, output_mask))

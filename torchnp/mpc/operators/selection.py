@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ def _rows(p: FixedPoint, x: SharedSum, dim: Any) -> tuple[SharedSum, list[int]]:
     dims = sorted(d % max(n, 1) for d in dims) if n else []
     rest = [d for d in range(n) if d not in dims]
     order, kept = [*rest, *dims], tuple(x.shape[d] for d in rest)
-    return p.each(lambda w: w.transpose(order).reshape(*kept, -1), x), dims
+    count = math.prod(x.shape[d] for d in dims)
+    return p.each(lambda w: w.transpose(order).reshape(*kept, count), x), dims
 
 
 def _kept(p: FixedPoint, x: SharedSum, dims: list[int], keepdim: bool) -> SharedSum:
@@ -74,12 +76,24 @@ def any_(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool
 
 # ---------------------------------------------------------------- secret indices
 
+MOST_WORDS = 1 << 24  # of the vectors of one operator's indices, 128 MiB
+
+
+def vector_length(count: int) -> int:
+    """The power of two that vectors for indices below ``count`` are as long as."""
+    return 1 << max(count - 1, 1).bit_length()
+
 
 def unit_vectors(p: FixedPoint, index: SharedSum, count: int) -> SharedSum:
     """Vectors with 1 at each index below ``count``, of shape ``(*shape, count)``; kept for the same indices."""
-    length = 1 << max(count - 1, 1).bit_length()
+    length = vector_length(count)
     known = index.hint if isinstance(index.hint, dict) else {}
     if length not in known:
+        if (words := math.prod(index.shape) * length) > MOST_WORDS:
+            raise ValueError(
+                f"{math.prod(index.shape):,} secret indices below {count:,} take {words:,} words, and {MOST_WORDS:,} are "
+                "allowed: split the index"
+            )
         known[length] = p.unit_vectors(index, length)
         index.hint = known if index.hint is None or isinstance(index.hint, dict) else index.hint
     return p.each(lambda w: w[..., :count], known[length])
@@ -160,8 +174,9 @@ def gather(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, *, sparse_gr
     if not secret(index):
         return linear(p, call, (x, dim, index), {}, (0,))
     value = shared(p, x, result_bits(p, call))
-    if not value.shape or not index.shape:
-        raise TypeError("gather: a tensor without dimensions is not indexed by a secret index")
+    if not value.shape or not index.shape:  # one element
+        shape = index.shape
+        return p.each(lambda w: np.broadcast_to(w.reshape(-1)[:1], (math.prod(shape),)).reshape(shape), value)
     count, dim = value.shape[dim], dim % len(value.shape)
     vectors = unit_vectors(p, index, count)
     inside = tuple(slice(n) if d != dim else slice(None) for d, n in enumerate(index.shape))
@@ -207,6 +222,8 @@ def scatter_add(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: An
 def scatter(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: Any) -> SharedSum:
     """Write elements at indices of a dimension, where no secret index repeats."""
     bits = result_bits(p, call)
+    if isinstance(src, (bool, int, float)) and secret(index) and len((x if secret(x) else public(x)).shape):
+        return _filled(p, shared(p, x, bits), dim, index, shared(p, src, bits))
     if isinstance(src, (bool, int, float)):
         src = shared(p, np.full(index.shape if secret(index) else public(index).shape, src), bits)
     if not secret(index):
@@ -222,8 +239,36 @@ def scatter(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: Any) -
     return p.add(p.multiply(value, p.complement(SharedSum(hits.parts, 0))), total)
 
 
+def _filled(p: FixedPoint, value: SharedSum, dim: int, index: SharedSum, number: SharedSum) -> SharedSum:
+    """A number in the places of secret indices, which may repeat."""
+    dim %= len(value.shape)
+    vectors = unit_vectors(p, index, value.shape[dim])
+    hits = p.each(lambda w: _padded(np.moveaxis(w.sum(dim), -1, dim), value.shape), vectors, bits=0)
+    number = p.each(lambda w: np.broadcast_to(w, value.shape), number)
+    return p.select(p.complement(p.zero(hits)), number, value)
+
+
 def _padded_to(shape: tuple[int, ...]) -> Any:
     return lambda w: _padded(w, shape)
+
+
+@op("index_copy")
+def index_copy(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, source: Any) -> SharedSum:
+    """Write slices at indices, where no secret index repeats."""
+    if not secret(index):
+        return linear(p, call, (x, dim, index, source), {}, (0, 3))
+    bits = result_bits(p, call)
+    value, given = shared(p, x, bits), shared(p, source, bits)
+    if not value.shape:
+        return p.each(lambda w: w.reshape(()), given)
+    dim %= len(value.shape)
+    count, rest = value.shape[dim], [n for i, n in enumerate(value.shape) if i != dim]
+    vectors = p.each(lambda w: w.reshape(math.prod(w.shape[:-1]), count).T, unit_vectors(p, index, count))
+    flat = p.each(lambda w: np.moveaxis(w, dim, 0).reshape(w.shape[dim], math.prod(rest)), given)
+    total = p.each(lambda t: np.moveaxis(t.reshape(count, *rest), 0, dim), p.bilinear("matmul", vectors, flat))
+    ahead = [count if i == dim else 1 for i in range(len(value.shape))]
+    hits = p.each(lambda w: w.sum(1).reshape(ahead), vectors, bits=0)
+    return p.add(p.multiply(value, p.complement(hits)), total)
 
 
 @op("index_add")

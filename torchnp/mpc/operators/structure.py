@@ -9,6 +9,7 @@ import numpy as np
 import torchnp
 from torchnp.engine import Call
 from torchnp.mpc.fixed_point import FixedPoint
+from torchnp.mpc.operators.arithmetic import converted
 from torchnp.mpc.operators.registry import op, public, result_bits, secret, shared
 from torchnp.mpc.shares import SharedSum
 
@@ -17,12 +18,11 @@ _OF_ONE = (
     "view_copy", "permute_copy", "slice_copy.Tensor", "expand_copy", "select_copy.int", "unsqueeze_copy",
     "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims", "t_copy", "transpose_copy.int", "alias_copy",
     "diagonal_copy", "unfold_copy", "flip", "roll", "repeat", "tril", "triu", "sum.dim_IntList", "sum", "cumsum",
-    "index.Tensor", "unbind_copy.int", "split_copy.Tensor", "split_with_sizes_copy",
+    "unfold_backward", "unbind_copy.int", "split_copy.Tensor", "split_with_sizes_copy",
 )  # fmt: skip
 # Operators of several secret tensors: the places of these.
 _OF_MORE = {
-    "slice_scatter": (0, 1), "select_scatter": (0, 1), "diagonal_scatter": (0, 1), "index_put": (0, 2),
-    "index_copy": (0, 3),
+    "slice_scatter": (0, 1), "select_scatter": (0, 1), "diagonal_scatter": (0, 1),
 }  # fmt: skip
 
 
@@ -30,10 +30,19 @@ def _plain(x: Any) -> Any:
     return [public(y) for y in x] if isinstance(x, list) else public(x)
 
 
+def _in_dtype(p: FixedPoint, call: Call, x: Any) -> Any:
+    """A secret argument with fractional bits in the dtype of the result, if that has none: torch converts it first."""
+    spec = call.results[0]
+    assert spec is not None
+    if not secret(x) or x.bits == 0 or spec.dtype.is_floating_point:
+        return x
+    return converted(p, x, spec.dtype)
+
+
 def linear(p: FixedPoint, call: Call, args: tuple, kwargs: dict[str, Any], places: tuple[int, ...]) -> Any:
     """Run a kernel on each party's shares of the arguments in ``places``."""
     bits = result_bits(p, call)
-    values = {i: shared(p, args[i], bits) for i in places}
+    values = {i: shared(p, _in_dtype(p, call, args[i]), bits) for i in places}
     named = {k: _plain(a) for k, a in kwargs.items() if k != "dtype"}
     kernel = torchnp.table[call.op]
     outs = []
@@ -66,8 +75,8 @@ def _of_more(name: str, places: tuple[int, ...]) -> None:
 
 def _secret_index(call: Call) -> TypeError:
     return TypeError(
-        f"{call.op}: its indices are secret. Those of index_select, index_add, gather, scatter, scatter_add, embedding and "
-        "one_hot may be"
+        f"{call.op}: the place of what it takes is secret. Secret indices are those of indexing by integers, index_select, "
+        "index_add, index_copy, gather, scatter, scatter_add, embedding and one_hot"
     )
 
 
@@ -108,19 +117,36 @@ def masked_fill(p: FixedPoint, call: Call, x: Any, mask: Any, value: Any) -> Sha
     return p.each(choose, a, b)
 
 
+def _last(p: FixedPoint, x: SharedSum, dim: Any) -> SharedSum:
+    """A dimension last, or all of them as one."""
+    return p.each(lambda w: w.reshape(-1) if dim is None or not w.ndim else np.moveaxis(w, dim, -1), x)
+
+
 @op("prod", "prod.dim_int")
 def prod(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool = False, **_: Any) -> SharedSum:
     """The product, by products of neighbours."""
-    bits = result_bits(p, call)
-    x = p.at(
-        p.each(lambda w: w.reshape(-1) if dim is None else np.moveaxis(w, dim, -1) if w.ndim else w[None], x), bits
-    )
+    bits, given = result_bits(p, call), x.shape
+    x = p.at(_last(p, _in_dtype(p, call, x), dim), bits)
     if x.shape[-1] == 0:
-        return p.constant(p.encode(np.ones(x.shape[:-1]), bits), bits)
+        x = p.constant(p.encode(np.ones((*x.shape[:-1], 1)), bits), bits)
     while x.shape[-1] > 1:
         n = x.shape[-1]
         left, right = p.each(lambda w: w[..., 0 : n - 1 : 2], x), p.each(lambda w: w[..., 1::2], x)
         product = p.times(left, right, bits)
         x = p.each(lambda a, w: np.concatenate([a, w[..., -1:]], -1), product, x) if n % 2 else product
     one = p.each(lambda w: w[..., 0], x)
-    return p.each(lambda w: np.expand_dims(w, dim), one) if keepdim and dim is not None and one.shape != () else one
+    return p.each(lambda w: np.expand_dims(w, dim), one) if keepdim and dim is not None and given else one
+
+
+@op("cumprod")
+def cumprod(p: FixedPoint, call: Call, x: SharedSum, dim: int, **_: Any) -> SharedSum:
+    """Products of all elements up to each, by products with those 1, 2, 4, ... places before."""
+    bits, given = result_bits(p, call), x.shape
+    x = p.at(_last(p, _in_dtype(p, call, x), dim), bits)
+    shift = 1
+    while shift < x.shape[-1]:
+        step = shift
+        further = p.times(p.each(lambda w: w[..., step:], x), p.each(lambda w: w[..., :-step], x), bits)
+        x = p.each(lambda w, a: np.concatenate([w[..., :step], a], -1), x, further)
+        shift *= 2
+    return p.each(lambda w: np.moveaxis(w, -1, dim) if given else w.reshape(()), x)

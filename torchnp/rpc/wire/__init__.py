@@ -14,6 +14,7 @@ message.
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
@@ -29,7 +30,7 @@ from torchnp.rpc.wire.opcode_table import Agreement as Agreement
 from torchnp.rpc.wire.opcode_table import agreement as agreement
 from torchnp.rpc.wire.opcode_table import can_travel as can_travel
 
-VERSION = 7
+VERSION = 8
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_MESSAGE = MAX_FRAME + 8
@@ -208,6 +209,27 @@ class QuoteRequest(_Frame, tag=8):
     terms: Terms
 
 
+class Wait(_Frame, tag=12):
+    """Ask whether objects have values: answered by `Status`, or by the earliest failure that they depend on."""
+
+    request: UInt
+    seq: UInt
+    ids: Annotated[list[UInt], msgspec.Meta(max_length=MAX_ITEMS)]
+
+
+class Packed(_Frame, tag=13):
+    """A chunk of an uploaded tensor as `Data` has it, compressed by zlib; ``size`` is that of the chunk itself."""
+
+    seq: UInt
+    id: UInt
+    dtype: Name
+    shape: Shape
+    order: Shape
+    offset: UInt
+    size: Annotated[int, msgspec.Meta(ge=1, le=CHUNK)]
+    raw: Raw
+
+
 class Define(_Frame, tag=9):
     """A chunk of a program. The program's name is the hash of its bytes: see `torchnp.rpc.wire.programs`."""
 
@@ -340,7 +362,9 @@ class Bye(_Frame, tag=34):
     """End of the session: no frame follows."""
 
 
-Request = Hello | Ops | Data | Del | Open | Sync | Publish | QuoteRequest | Define | CallProgram | Undefine
+Request = (
+    Hello | Ops | Data | Del | Open | Sync | Publish | QuoteRequest | Define | CallProgram | Undefine | Wait | Packed
+)
 Reply = Welcome | Ack | Err | Result | Status | Quoted
 
 encode = msgspec.msgpack.Encoder().encode
@@ -423,6 +447,33 @@ def dtype_of(name: str) -> np.dtype:
 
 _DTYPES: dict[str, np.dtype] = {str(dt): dt for dt in dtypes.STORED if dt != dtypes.float8_e8m0fnu}
 DTYPES = frozenset(_DTYPES.values())
+
+
+SAMPLE = 1 << 14  # bytes of a chunk that are compressed to see whether it pays
+PAYS = 0.9  # the largest ratio of compressed to plain bytes at which a chunk is sent compressed
+
+
+def packed(data: Data) -> Data | Packed:
+    """Return a chunk compressed, or as it is where that saves too little."""
+    raw = memoryview(data.raw)
+    if len(raw) < 256 or len(zlib.compress(raw[:SAMPLE], 1)) > PAYS * min(len(raw), SAMPLE):
+        return data
+    small = zlib.compress(raw, 1)
+    if len(small) > PAYS * len(raw):
+        return data
+    return Packed(data.seq, data.id, data.dtype, data.shape, data.order, data.offset, len(raw), memoryview(small))
+
+
+def unpacked(chunk: Packed) -> Data:
+    """Return a chunk decompressed; ProtocolError unless it has the size that it gives, which no allocation exceeds."""
+    decoder = zlib.decompressobj()
+    try:
+        raw = decoder.decompress(chunk.raw, chunk.size + 1)
+    except zlib.error as error:
+        raise ProtocolError(f"a compressed chunk is malformed: {error}") from None
+    if len(raw) != chunk.size or not decoder.eof or decoder.unused_data:
+        raise ProtocolError("a compressed chunk has another size than it gives")
+    return Data(chunk.seq, chunk.id, chunk.dtype, chunk.shape, chunk.order, chunk.offset, memoryview(raw))
 
 
 def nbytes_of(dtype: np.dtype, shape: Iterable[int]) -> int:

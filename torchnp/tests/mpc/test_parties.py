@@ -11,6 +11,8 @@ from torchnp import mpc
 pytestmark = pytest.mark.weekly  # parties are processes, and wait for each other
 
 PROGRAM = """
+import os
+import signal
 import sys
 import torch
 from torchnp import mpc
@@ -21,9 +23,13 @@ dealer = mpc.Party(f"127.0.0.1:{ports[-1]}", "dealer.pem")
 here = fault if rank == 1 else ""
 if here == "certificate":
     parties[1] = mpc.Party(parties[1].address, "stranger.pem")
+if here == "number":
+    parties.append(mpc.Party("127.0.0.1:1", "p2.pem"))
+if fault == "dealers certificate":
+    dealer = mpc.Party(dealer.address, "stranger.pem")
 key = "stranger.key" if here == "certificate" else f"p{rank}.key"
 # The patience is for slow machines; the tests of missing parties take as long as it.
-patience = 5 if fault in ("missing", "certificate") else 120
+patience = 5 if fault in ("missing", "certificate", "number") else 120
 bits = 16 if here == "bits" else 18
 with mpc.connect(parties, rank=rank, key=key, dealer=dealer, bits=bits, timeout=patience) as engine:
     secret = torch.tensor([[1.0, -2.0], [3.0, 0.5]])
@@ -31,6 +37,16 @@ with mpc.connect(parties, rank=rank, key=key, dealer=dealer, bits=bits, timeout=
     w = engine.send(secret + 1 if rank == 1 else torch.zeros(2, 2), owner=1)
     if here == "leaves":
         sys.exit(0)
+    if here == "killed":
+        network, rounds = engine.protocol.network, engine.traffic.rounds
+        exchange = network._exchange
+
+        def exchange_or_die(label, messages):
+            if network.traffic.rounds == rounds + 5:  # in the middle of relu's comparison
+                os.kill(os.getpid(), signal.SIGKILL)
+            return exchange(label, messages)
+
+        network._exchange = exchange_or_die
     if here == "program":
         x = x + x
     if here == "constant":
@@ -57,7 +73,7 @@ def free_ports(n):
     return ports
 
 
-def run(folder, parties=2, fault="", absent=()):
+def run(folder, parties=2, fault="", absent=(), dealers=1):
     """What each party printed, and its error."""
     ports = free_ports(parties + 1)
     dealer = [sys.executable, "-m", "torchnp.mpc", "dealer", f"127.0.0.1:{ports[-1]}", "--certificate", "dealer.pem"]
@@ -65,14 +81,15 @@ def run(folder, parties=2, fault="", absent=()):
     for i in range(parties):
         dealer += ["--party", f"p{i}.pem"]
     options = {"cwd": folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    dealing = subprocess.Popen(dealer, **options)
+    dealing = [subprocess.Popen(dealer, **options) for _ in range(dealers)]
     try:
         commands = [[sys.executable, "-c", PROGRAM, str(r), fault, *map(str, ports)] for r in range(parties)]
         processes = [subprocess.Popen(c, **options) for r, c in enumerate(commands) if r not in absent]
         return [p.communicate(timeout=300) for p in processes]
     finally:
-        dealing.terminate()
-        dealing.communicate()
+        for process in dealing:
+            process.terminate()
+            process.communicate()
 
 
 @pytest.mark.parametrize("parties", [2, 3])
@@ -94,6 +111,9 @@ def test_they_compute_what_one_process_does(folder, parties):
     "fault, words",
     [
         ("leaves", [r"party 1 (127.0.0.1:", "has left: the connection ended"]),
+        ("killed", [r"party 1 (127.0.0.1:", "has left: "]),
+        ("number", ["has other settings", "'parties': 3"]),
+        ("dealers certificate", ["the dealer (127.0.0.1:", "shows another certificate than stranger.pem"]),
         ("program", ["runs another program", "Nothing further is computed"]),
         ("constant", ["runs another program"]),
         ("bits", ["has other settings", "'bits': 16"]),
@@ -110,3 +130,8 @@ def test_a_wrong_party_ends_in_an_error(folder, fault, words):
 def test_a_missing_party_ends_in_an_error(folder, absent, words):
     ((out, err),) = run(folder, fault="missing", absent=(absent,))
     assert not out and f"party {absent} (127.0.0.1:" in err and words in err.splitlines()[-1]
+
+
+def test_a_missing_dealer_ends_in_an_error(folder):
+    for out, err in run(folder, fault="missing", dealers=0):
+        assert not out and "the dealer (127.0.0.1:" in err and "is missing: no answer in time" in err.splitlines()[-1]

@@ -19,6 +19,7 @@ import socket
 import sys
 import time
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -304,9 +305,11 @@ class Hostile(Player):
             dtype = r.choice(("float32", "bool", "bfloat16", "complex64", "uint8", "nosuch", "object"))
             size = int(np.prod(shape)) * 4 if len(shape) < 3 and max(shape, default=0) < 9 else 100
             raw = r.randbytes(r.choice((0, size, size, size // 2, size + 1)))
-            return wire.Data(
-                seq, r.choice((self.next, self.next, id_)), dtype, shape, order, r.choice((0, 0, 0, 8)), raw
-            )
+            chosen = seq, r.choice((self.next, self.next, id_)), dtype, shape, order, r.choice((0, 0, 0, 8))
+            if r.random() < 0.7:
+                return wire.Data(*chosen, raw)
+            packed = r.choice((zlib.compress(raw), zlib.compress(bytes(1 << 22)), raw))
+            return wire.Packed(*chosen, r.choice((max(len(raw), 1), 1, wire.CHUNK)), packed)
         if kind == "del":
             return wire.Del(
                 seq, [r.choice(((id_, 0), (id_, 3), (0, 2**63 - 1), (2**62, 2**63 - 1)))] * r.choice((1, 2))
@@ -315,6 +318,8 @@ class Hostile(Player):
             name = r.choice((r.choice(NAMES)[0], "nosuch", "", "x" * 256, "../x"))
             return wire.Open(seq, r.choice((self.next, self.next, id_)), name)
         if kind == "sync":
+            if r.random() < 0.3:
+                return wire.Wait(1, seq, [r.randrange(self.next + 2) for _ in range(r.choice((0, 1, 9)))])
             return wire.Sync(r.choice((0, 1, 2**63 - 1)), seq)
         if kind == "hello":
             return self._hello() if r.random() < 0.1 else wire.Sync(1, seq)

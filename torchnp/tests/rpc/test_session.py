@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import numpy as np
@@ -141,10 +142,16 @@ def test_a_flood_of_failures_is_bounded(monkeypatch):
 
 def test_the_server_logs_failures_in_one_line(caplog):
     caplog.set_level(logging.INFO, "torchnp.rpc")
-    with pytest.raises(IndexError), rpc.local() as s:
+    with pytest.raises(IndexError) as raised, rpc.local() as s:
         failing(s)
     told = f"local session {s.number}: operator failed client=client op=aten::embedding error=IndexError"
-    assert told in caplog.messages
+    (line,) = [m for m in caplog.messages if m.startswith(told)]
+    # The owner finds the client's failure by its number, and the stack; the client gets its own line alone.
+    number, stack = re.fullmatch(rf"{told} seq=(\d+) stack=(\S+)", line).groups()
+    assert int(number) == raised.value.seq and "test_session.py" in raised.value.location
+    places = stack.split("<")
+    assert 1 < len(places) <= 8 and all(re.fullmatch(r"[\w.-]+/\w+\.py:\d+:[\w<>]+", place) for place in places)
+    assert places[0].startswith(("kernels/embedding.py", "core/")) and "kernels" not in str(raised.value)
     caplog.clear()
     with pytest.raises(rpc.QuotaError), rpc.local(limits=rpc.Limits(10)) as s:
         s.send(torch.ones(10))

@@ -147,6 +147,8 @@ request = st.one_of(
     st.builds(wire.Open, uint, uint, text),
     st.builds(wire.Sync, uint, uint),
     st.builds(wire.Publish, uint, uint, uint),
+    st.builds(wire.Wait, uint, uint, st.lists(uint, max_size=4)),
+    st.builds(wire.Packed, uint, uint, text, shape, shape, uint, st.integers(1, wire.CHUNK), st.binary(max_size=50)),
 )
 
 

@@ -18,7 +18,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.session import forks
 from torchnp.rpc.client.session.batch import BATCH_BYTES, BATCH_OPS, Batch
 from torchnp.rpc.client.session.pending import Defined, Sent
-from torchnp.rpc.client.session.session_thread import leave, work
+from torchnp.rpc.client.session.session_thread import IDLE_SECONDS, leave, work
 from torchnp.rpc.client.tensor.release import Quote
 from torchnp.rpc.client.transports.failures import last_word
 from torchnp.rpc.client.transports.requests import (
@@ -69,6 +69,8 @@ class Channel:
         self.transport, self.name = transport, transport.name
         self.ops_sent = self.round_trips = 0
         self.closed = False
+        self.compress = False  # whether uploads are compressed
+        self.quota_errors = 0
         self.deadline: float | None = None  # seconds that a request waits for its answer
         self._unanswered = Unanswered()
         self._dead: RPCError | None = None
@@ -80,6 +82,7 @@ class Channel:
         # Only the thread uses the following attributes.
         self._sent, self._defined = Sent(transport.name, transport.window), Defined()
         self._requests = 0
+        self._open: dict[int, Request] = {}  # sent, not answered, and nobody waits for them in the thread: by number
         self._task: ThreadTask | None = None
         self._batch = Batch()
         self.welcome = greeted(transport, agreement, token, timeout)
@@ -218,7 +221,7 @@ class Channel:
             self._hurry()
             self._progress.wait(1.0)
 
-    def _ask(self, request: Request, answered: Callable[[], None] = lambda: None) -> Any:
+    def _put(self, request: Request) -> None:
         with self._lock:
             self._alive()
             if self.tape is not None:
@@ -226,6 +229,13 @@ class Channel:
             self.round_trips += 1
             self._queue.append(request)
         self._hurry()
+
+    def _ask(self, request: Request, answered: Callable[[], None] = lambda: None) -> Any:
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(
+                "a callback of publish_async() cannot wait for its session: use asyncio or another thread"
+            )
+        self._put(request)
         request.wait_for(self.name, self.deadline)
         answered()
         if type(reply := request.reply) is wire.Err:
@@ -239,6 +249,10 @@ class Channel:
             raise self._sent.earliest()
         return status
 
+    def wait(self, ids: list[int]) -> None:
+        """Wait until objects have values; raise the earliest failure that they depend on."""
+        self._ask(Request(wire.Wait, ids))
+
     def quote(self, id_: int, terms: wire.Terms) -> Quote:
         """Ask what a release of an object would cost."""
         reply = self._ask(Request(wire.QuoteRequest, id_, terms))
@@ -249,13 +263,38 @@ class Channel:
 
         Raises the failure that the object depends on, and no other, or ProtocolError for a tensor not as ``announced``.
         """
-        asked = id_, repr(terms), self.ops_sent
-        more = () if terms is None else (self._unanswered.key_of(asked), terms)
-        request = Request(wire.Publish, id_, *more, announced=announced)
-        reply = self._ask(request, lambda: self._unanswered.answered(asked))
+        request, answered = self._publishing(id_, terms, announced)
+        reply = self._ask(request, answered)
         if request.problem:
             raise ProtocolError(request.problem)
         return reply.dtype, reply.shape, request.raw
+
+    def publish_async(
+        self, id_: int, terms: Any, announced: Announced, done: Callable[[Any, BaseException | None], None]
+    ) -> None:
+        """Like `publish`, without waiting: ``done`` gets what it would return, or its error, in the session's thread."""
+        request, answered = self._publishing(id_, terms, announced)
+
+        def finished() -> None:
+            error: BaseException | None = request.error
+            if error is None:
+                answered()
+                if type(request.reply) is wire.Err:
+                    error = self._sent.told(request.reply)
+                elif request.problem:
+                    error = ProtocolError(request.problem)
+            value = None if error is not None else (request.reply.dtype, request.reply.shape, request.raw)
+            done(value, error)
+
+        request.finished = finished
+        self._put(request)
+
+    def _publishing(self, id_: int, terms: Any, announced: Announced | None) -> tuple[Request, Callable[[], None]]:
+        """The request to publish an object, and what to call when it has been answered."""
+        asked = id_, repr(terms), self.ops_sent
+        more = () if terms is None else (self._unanswered.key_of(asked), terms)
+        request = Request(wire.Publish, id_, *more, announced=announced)
+        return request, lambda: self._unanswered.answered(asked)
 
     # ------------------------------------------------------------ the thread side: only the thread calls these
 
@@ -270,6 +309,8 @@ class Channel:
                         self._send(self._batch.taken(self._sent))
                         if self._sent.ahead:
                             self._take_all()
+                        while self._open and not self._queue and not self.closed:
+                            self._take(self.transport.receive(IDLE_SECONDS))
             except RPCError as error:
                 self.fail(error)
             except (*FAILURES, OSError, MemoryError) as error:  # nobody must wait for this thread for ever
@@ -299,8 +340,10 @@ class Channel:
         """End the session with an error, which every waiting task gets."""
         with self._lock:
             self._dead = self._dead or error
-            waiting = [m for m in (self._task, *self._queue) if isinstance(m, ThreadTask)]
+            tasks = (self._task, *self._open.values(), *self._queue)
+            waiting = [m for m in tasks if isinstance(m, ThreadTask)]
             self._queue.clear()
+            self._open.clear()
             self._task = None
         self._unreported = not self.closed and not any(type(task) is Request for task in waiting)
         for task in waiting:
@@ -326,7 +369,8 @@ class Channel:
                 frames = []
                 self._perform(message)
                 self._task = None
-                message.finish()
+                if type(message) is not Request or message.finished is None:
+                    message.finish()
         self._send(frames)
 
     def _perform(self, task: Any) -> None:
@@ -344,8 +388,8 @@ class Channel:
                 self.transport.send([wire.encode(wire.Open(seq, task.id, task.name))])
             else:
                 for offset, part in wire.chunks(memoryview(task.raw)):
-                    data = wire.Data(seq, task.id, task.dtype, task.shape, task.order, offset, part)
-                    self.transport.send([wire.encode(data)])
+                    data: Any = wire.Data(seq, task.id, task.dtype, task.shape, task.order, offset, part)
+                    self.transport.send([wire.encode(wire.packed(data) if self.compress else data)])
                     self._take_all()
             self._take_all()
 
@@ -360,9 +404,14 @@ class Channel:
         self._progress.set()
 
     def _answer(self, request: Request) -> None:
-        """Send a request and wait for the whole answer."""
+        """Send a request and wait for the whole answer, unless the request says what to do with it."""
         number = self._requests = self._requests + 1
+        if request.finished is not None:
+            self._open[number] = request
         self.transport.send([wire.encode(request.kind(number, self._sent.seq, *request.values))])
+        if request.finished is not None:
+            self._take_all()
+            return
         while not request.whole:
             request.take(self._reply(ANSWERS[request.kind], number))
 
@@ -388,10 +437,16 @@ class Channel:
         elif kind is wire.Err:
             if reply.fatal:
                 raise last_word(reply, self.name)
+            self.quota_errors += reply.kind == "quota"
             if reply.seq >= 0:
                 self._sent.note(reply)
         elif kind is wire.Status:
             self._sent.acknowledge(reply.seq)
+        if self._open and (asked := self._open.get(getattr(reply, "request", 0))) is not None:
+            asked.take(reply)
+            if asked.whole:
+                del self._open[reply.request]
+                asked.finish()
         return reply
 
     # ------------------------------------------------------------ the end
@@ -417,7 +472,14 @@ class Channel:
     def _unsettled(self) -> bool:
         """Whether anything queued or sent is unacknowledged, or has failed without having been raised."""
         waits = any(type(message) is not int for message in list(self._queue))
-        return waits or self._busy or bool(self._batch.ops) or self._sent.seq > self._sent.acked or self._sent.failed
+        return (
+            waits
+            or self._busy
+            or bool(self._open)
+            or bool(self._batch.ops)
+            or self._sent.seq > self._sent.acked
+            or self._sent.failed
+        )
 
     def finish(self) -> None:
         """Close, and raise the earliest failure that has not been raised yet."""

@@ -28,6 +28,8 @@ def connect(
     reconnect: float = 30.0,
     silence: float = SILENCE_SECONDS,
     deadline: float | None = DEADLINE_SECONDS,
+    compress: bool = False,
+    cache_bytes: int = 0,
 ) -> Session:
     """Open a session with a server at ``tls://host:port``, ``tcp://host:port``, or over gRPC ``grpcs://``, ``grpc://``.
 
@@ -48,10 +50,11 @@ def connect(
     reconnect : float, optional
         Seconds for which reconnecting is tried before the session is given up; 0 disables it.
     silence : float, optional
-        Seconds without a message from the server, while waiting for a reply, after which the connection counts as lost
-        and is made again; ten minutes by default. An operator may take longer, if the server is alive.
+        Seconds without a message from the server, while waiting for a reply, after which the connection counts as lost.
     deadline : float, optional
         Seconds that a request waits for its answer, an hour by default; None waits without end. See `Session.deadline`.
+    compress, cache_bytes : optional
+        For smaller uploads: see `Session.compress` and `Session.cache_bytes`.
 
     Returns
     -------
@@ -67,15 +70,22 @@ def connect(
     AuthenticationError, VersionMismatch
         The server refused, or its certificate is not trusted.
     """
+    _check_token(token)
+    check_seconds(timeout=timeout, silence=silence, **({} if deadline is None else {"deadline": deadline}))
+    dial = _dialer(address, *_parts(address), (ca, cert, key), token)
+    transport = ReconnectingTransport(dial, timeout, reconnect, silence)
+    options = {"timeout": timeout, "deadline": deadline, "compress": compress, "cache_bytes": cache_bytes}
+    return _opened(transport, None if address.startswith("grpc") else token, table, options)
+
+
+def _opened(transport: ReconnectingTransport, token: str | None, table: Any, options: dict[str, Any]) -> Session:
+    """A session over a transport; gRPC has sent the token in the call's metadata."""
+    return Session(transport, token, None if table is None else Agreement(table), **options)
+
+
+def _check_token(token: Any) -> None:
     if token is not None and not isinstance(token, str):
         raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
-    check_seconds(timeout=timeout, silence=silence, **({} if deadline is None else {"deadline": deadline}))
-    scheme, host, port = _parts(address)
-    dial = _dialer(address, scheme, host, port, (ca, cert, key), token)
-    transport = ReconnectingTransport(dial, timeout, reconnect, silence)
-    said = None if scheme.startswith("grpc") else token  # gRPC sends it in the call's metadata
-    agreed = None if table is None else Agreement(table)
-    return Session(transport, said, agreed, timeout=timeout, deadline=deadline)
 
 
 def _dialer(

@@ -28,12 +28,14 @@ from torchnp.rpc.client.patches.optimizers import keep_counters
 from torchnp.rpc.client.program.recording import Recording
 from torchnp.rpc.client.program.remote_program import RemoteProgram
 from torchnp.rpc.client.session.channel import Channel
+from torchnp.rpc.client.session.create import Creation
+from torchnp.rpc.client.session.upload_cache import SMALLEST, UploadCache
 from torchnp.rpc.client.tensor.conj_neg import toggled
 from torchnp.rpc.client.tensor.indexing_by_handle import get_item, length, set_item
 from torchnp.rpc.client.tensor.release import Quote, terms_of
 from torchnp.rpc.client.tensor.remote_refs import RemoteObject, keep_interrupts
 from torchnp.rpc.client.tensor.rpctensor import RPCTensor
-from torchnp.rpc.client.transports.requests import Announced, check_seconds
+from torchnp.rpc.client.transports.requests import Announced, PublishFuture, check_seconds
 from torchnp.rpc.client.transports.transport import InProcess, Transport
 from torchnp.rpc.exceptions import HandleError, RPCError
 from torchnp.rpc.server.config.limits import Limits
@@ -55,6 +57,8 @@ class Stats:
         On the wire, length prefixes included.
     objects, object_bytes : int
         What the server held for the session at the last `sync`.
+    bytes_reused : int
+        Bytes that were not sent again: the server copied what the upload cache had.
     """
 
     ops: int
@@ -63,6 +67,7 @@ class Stats:
     bytes_received: int
     objects: int
     object_bytes: int
+    bytes_reused: int
 
 
 _numbers = itertools.count(1)
@@ -71,7 +76,7 @@ RPCTensor._toggled = staticmethod(toggled)  # type: ignore[method-assign]
 RPCTensor.__getitem__, RPCTensor.__setitem__, RPCTensor.__len__ = get_item, set_item, length  # type: ignore[method-assign]
 
 
-class Session(Engine):
+class Session(Creation, Engine):
     """A connection to a server, and the engine of its handles; a context manager that closes itself.
 
     Operators are sent without waiting. A failure is raised when a value that depends on it is published. `sync`,
@@ -91,6 +96,10 @@ class Session(Engine):
         Seconds to wait for the server's first answer; None waits for ever.
     deadline : float, optional
         Seconds to wait for each later answer: see the attribute.
+    compress : bool, optional
+        Whether uploads are compressed: see the attribute.
+    cache_bytes : int, optional
+        Size of the upload cache: see the attribute.
 
     Attributes
     ----------
@@ -102,6 +111,9 @@ class Session(Engine):
         The owner's datasets on the server: name to (shape, dtype). `dataset` opens one.
     auto_send_bytes : int
         Plain tensors up to this size are sent automatically when they meet a handle in an operator.
+    cache_bytes : int
+        The server keeps up to so many bytes of what was sent, and copies it if the same is sent again. They count for the
+        session's quota.
     """
 
     kind, views, inplace = RPCTensor, True, True
@@ -115,6 +127,8 @@ class Session(Engine):
         number: int | None = None,
         timeout: float | None = None,
         deadline: float | None = None,
+        compress: bool = False,
+        cache_bytes: int = 0,
     ) -> None:
         super().__init__()
         agreed = agreed or agreement()
@@ -125,7 +139,9 @@ class Session(Engine):
         self._names = agreed.names
         self.calls = [0] * len(agreed.names)
         self.channel = Channel(transport, agreed, token, timeout)
-        self.deadline = deadline
+        self.deadline, self.compress, self.cache_bytes = deadline, compress, cache_bytes
+        self._cache, self._quota_errors, self._reused = UploadCache(), 0, 0
+        self._empty: RPCTensor | None = None
         self.programs: weakref.WeakSet[Recording] = weakref.WeakSet()  # defined on the server, or about to be
         self.recording = threading.Lock()  # held while a function is recorded
         self._held = (0, 0)
@@ -142,10 +158,53 @@ class Session(Engine):
         raw = memoryview(b"")
         if n := tensor.numel():  # strides of one-element dimensions are arbitrary, even 0
             raw = dense.as_strided((n,), (1,)).view(torch.uint8).numpy().data
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        remote = self.channel.upload(dtype, list(tensor.shape), order, raw, caller(), make=self._object)
         own = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+        if SMALLEST <= len(raw) <= self.cache_bytes and own.clone().stride() == own.stride():
+            return self._copied(own, order, raw)
+        return self._sent(own, order, raw)
+
+    def _sent(self, own: torch.Tensor, order: list[int], raw: memoryview) -> RPCTensor:
+        """Send the bytes of a tensor that the meta tensor ``own`` describes."""
+        dtype = str(own.dtype).removeprefix("torch.")
+        remote = self.channel.upload(dtype, list(own.shape), order, raw, caller(), make=self._object)
         return RPCTensor._wrap(spec_of(own), remote)  # a part of a larger storage gets its own storage
+
+    def _copied(self, own: torch.Tensor, order: list[int], raw: memoryview) -> RPCTensor:
+        """A copy, on the server, of what is kept there; it is sent if it is not there."""
+        if self._quota_errors != self.channel.quota_errors:  # what was kept may have found no room
+            self._quota_errors = self.channel.quota_errors
+            self._cache.clear()
+        if (tape := self.channel.tape) is not None:
+            tape.sends(caller())  # a copy would be recorded as if the values were always the same
+        key = UploadCache.key(str(own.dtype), own.shape, own.stride(), raw)
+        kept = self._cache.get(key)
+        if kept is None:
+            kept = self._sent(own, order, raw)
+            self._cache.keep(key, kept, len(raw), self.cache_bytes)
+        else:
+            self._reused += len(raw)
+        with torch.no_grad():
+            return kept.clone()
+
+    def _anchor(self) -> RPCTensor:
+        """A tensor without elements, of which `create` makes others."""
+        if self._empty is None:
+            self._empty = self._sent(torch.empty(0, device="meta"), [0], memoryview(b""))
+        return self._empty
+
+    @property
+    def compress(self) -> bool:
+        """Whether uploads are compressed, where that makes them at least a tenth smaller.
+
+        Replies never are. An observer of the network then learns from an upload's length how compressible its values are.
+        """
+        return self.channel.compress
+
+    @compress.setter
+    def compress(self, value: bool) -> None:
+        if type(value) is not bool:
+            raise TypeError(f"compress is a bool, not a value of type {type(value).__name__}")
+        self.channel.compress = value
 
     def _object(self, id_: int) -> RemoteObject:
         return RemoteObject(id_, self, wire.Handle(id_))
@@ -278,15 +337,41 @@ class Session(Engine):
         """Ask what `RPCTensor.publish` with the same terms would cost; spends nothing."""
         return self.channel.quote(handle._object.id, terms_of(**terms))
 
+    def wait(self, *handles: RPCTensor) -> None:
+        """Wait until the server has computed the handles, without fetching anything.
+
+        Raises
+        ------
+        RemoteOpError
+            An operator that one of them depends on failed: the earliest failure.
+        """
+        for handle in handles:
+            if not isinstance(handle, RPCTensor) or handle._session is not self:
+                raise TypeError(f"session.wait takes handles of this session, not {kind_of(handle)}")
+        for start in range(0, len(handles), wire.MAX_ITEMS):
+            self.channel.wait([h._object.id for h in handles[start : start + wire.MAX_ITEMS]])
+
     def _fetch(self, handle: RPCTensor, terms: wire.Terms | None = None) -> torch.Tensor:
         refuse_recording("publish()")
+        return _as_tensor(*self.channel.publish(handle._object.id, terms, self._announced(handle, terms)))
+
+    def _fetch_async(self, handle: RPCTensor, terms: wire.Terms | None = None) -> PublishFuture:
+        refuse_recording("publish_async()")
+        future = PublishFuture()
+
+        def done(value: Any, error: BaseException | None) -> None:
+            if error is None:
+                future.set_result(_as_tensor(*value))
+            else:
+                future.set_exception(error)
+
+        self.channel.publish_async(handle._object.id, terms, self._announced(handle, terms), done)
+        return future
+
+    def _announced(self, handle: RPCTensor, terms: wire.Terms | None) -> Announced:
         own = str(handle.dtype).removeprefix("torch.")
         dtypes = (own,) if terms is None or handle.dtype.is_floating_point else ("float64",)
-        announced = Announced(self.name, dtypes, tuple(handle.shape), terms is not None)
-        dtype, shape, raw = self.channel.publish(handle._object.id, terms, announced)
-        if not raw.size:
-            return torch.empty(shape, dtype=getattr(torch, dtype))
-        return torch.from_numpy(raw).view(getattr(torch, dtype)).reshape(shape)
+        return Announced(self.name, dtypes, tuple(handle.shape), terms is not None)
 
     @property
     def deadline(self) -> float | None:
@@ -306,7 +391,9 @@ class Session(Engine):
     def stats(self) -> Stats:
         """The counters so far."""
         c = self.channel
-        return Stats(c.ops_sent, c.round_trips, c.transport.bytes_sent, c.transport.bytes_received, *self._held)
+        return Stats(
+            c.ops_sent, c.round_trips, c.transport.bytes_sent, c.transport.bytes_received, *self._held, self._reused
+        )
 
     @property
     def overloads(self) -> Counter[str]:
@@ -352,6 +439,12 @@ class Session(Engine):
         return f"<torchnp.rpc {self.title}{f' ({self.over})' if self.over else ''}>"
 
 
+def _as_tensor(dtype: str, shape: list[int], raw: Any) -> torch.Tensor:
+    if not raw.size:
+        return torch.empty(shape, dtype=getattr(torch, dtype))
+    return torch.from_numpy(raw).view(getattr(torch, dtype)).reshape(shape)
+
+
 def _memory_order(tensor: torch.Tensor) -> tuple[list[int], torch.Tensor]:
     """Return the dimensions from outermost to innermost in memory, and the tensor permuted so."""
     strides = tensor.stride()
@@ -359,7 +452,15 @@ def _memory_order(tensor: torch.Tensor) -> tuple[list[int], torch.Tensor]:
     return order, tensor.permute(order)
 
 
-def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None, ledger: Any = None) -> Session:
+def local(
+    *,
+    datasets: Any = None,
+    limits: Limits = Limits(),
+    table: Any = None,
+    ledger: Any = None,
+    compress: bool = False,
+    cache_bytes: int = 0,
+) -> Session:
     """Open a session with a server in this process; frames are encoded and decoded as on a wire.
 
     Parameters
@@ -372,6 +473,8 @@ def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None,
         Kernels by full overload name, in place of torchnp's table.
     ledger : str or Path, optional
         The ledger of the datasets' privacy budgets.
+    compress, cache_bytes
+        As for `connect`.
 
     Returns
     -------
@@ -380,7 +483,8 @@ def local(*, datasets: Any = None, limits: Limits = Limits(), table: Any = None,
     """
     service = Service(table, datasets, None, limits, ledger=ledger)
     number = next(_numbers)
-    return Session(InProcess(Connection(service, f"local session {number}")), agreed=service.agreement, number=number)
+    transport = InProcess(Connection(service, f"local session {number}"))
+    return Session(transport, agreed=service.agreement, number=number, compress=compress, cache_bytes=cache_bytes)
 
 
 __all__ = ["Session", "Stats", "local"]

@@ -10,6 +10,8 @@ from torchnp.rpc import wire
 if TYPE_CHECKING:
     import torch
 
+    from torchnp.rpc.client.transports.requests import PublishFuture
+
 
 @dataclass(frozen=True)
 class Quote:
@@ -112,6 +114,16 @@ class Published:
         if reduce is None and clip is eps is sigma is None:
             return self._session._fetch(handle)
         return self._session._fetch(handle, terms_of(reduce, clip, eps, sigma))
+
+    def publish_async(self, **terms: Any) -> PublishFuture:
+        """Ask for the values without waiting: ``await handle.publish_async()``, or ``.result(timeout)`` without asyncio.
+
+        Operators and requests that come later are sent meanwhile. The terms and errors are those of `publish`;
+        `Session.deadline` does not end the wait.
+        """
+        handle: Any = self
+        given = any(value is not None for value in terms.values())
+        return self._session._fetch_async(handle, terms_of(**terms) if given else None)
 
     def quote(self, **terms: Any) -> Quote:
         """Ask what `publish` with the same terms would cost; spends nothing."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +15,8 @@ from torchnp.core.code_location import Where
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import DeadlineExceeded, ProtocolError
 
-ANSWERS: dict[type, type] = {wire.Sync: wire.Status, wire.Publish: wire.Result, wire.QuoteRequest: wire.Quoted}
+ANSWERS: dict[type, type] = {wire.Sync: wire.Status, wire.Publish: wire.Result, wire.QuoteRequest: wire.Quoted,
+                           wire.Wait: wire.Status}  # fmt: skip
 
 
 def check_seconds(**given: Any) -> None:
@@ -42,6 +46,20 @@ class ThreadTask:
         self._done.wait()
         if self.error is not None:
             raise self.error.with_traceback(None)
+
+
+class PublishFuture(Future):
+    """The values that `RPCTensor.publish_async` asked for: a `concurrent.futures.Future` that can be awaited.
+
+    ``result(timeout)`` waits without an event loop. A request that has been sent is not cancelled.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_running_or_notify_cancel()
+
+    def __await__(self) -> Any:
+        return asyncio.wrap_future(self).__await__()
 
 
 class Upload(ThreadTask):
@@ -169,10 +187,22 @@ class Request(ThreadTask):
     ``reply`` is the last frame of the answer, ``raw`` a tensor's bytes, and ``problem`` why the bytes were not kept.
     """
 
-    __slots__ = ("_announced", "_done_bytes", "_first", "_size", "kind", "problem", "raw", "reply", "values")
+    __slots__ = (
+        "_announced",
+        "_done_bytes",
+        "_first",
+        "_size",
+        "finished",
+        "kind",
+        "problem",
+        "raw",
+        "reply",
+        "values",
+    )
 
     def __init__(self, kind: type, *values: Any, announced: Announced | None = None) -> None:
         super().__init__()
+        self.finished: Callable[[], None] | None = None  # called in the thread; then later requests need not wait
         self.kind, self.values = kind, values
         self.raw: Any = None
         self.reply: Any = None
@@ -180,6 +210,11 @@ class Request(ThreadTask):
         self._announced = announced
         self._first: tuple[str, list[int]] | None = None
         self._done_bytes = self._size = 0
+
+    def finish(self, error: BaseException | None = None) -> None:
+        super().finish(error)
+        if self.finished is not None:
+            self.finished()
 
     def wait_for(self, name: str, seconds: float | None) -> None:
         """Like `wait`, but raise DeadlineExceeded after ``seconds``; ``name`` is the server's, for the message."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 log = logging.getLogger("torchnp.rpc")
+MOST_FRAMES = 8
 
 
 def note(level: int, event: str, peer: str = "", **fields: Any) -> None:
@@ -34,13 +35,27 @@ def place_of(error: BaseException) -> str:
 
     The error's text is not logged, because it may come from a client.
     """
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
+    return next(reversed(_places(error)), "")
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the innermost frames of an error's stack, the one that raised it first: `place_of` and the function of each.
+
+    It is cut off after `MOST_FRAMES` frames, as a client can make kernels nest.
+    """
+    if not log.isEnabledFor(logging.INFO):
         return ""
-    path = Path(trace.tb_frame.f_code.co_filename)
-    return f"{path.parent.name}/{path.name}:{trace.tb_lineno}"
+    return " < ".join(_places(error, functions=True)[: -MOST_FRAMES - 1 : -1]).replace(" ", "")
+
+
+def _places(error: BaseException, functions: bool = False) -> list[str]:
+    places, trace = [], error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        path = Path(code.co_filename)
+        places.append(f"{path.parent.name}/{path.name}:{trace.tb_lineno}" + f":{code.co_name}" * functions)
+        trace = trace.tb_next
+    return places
 
 
 class _Json(logging.Formatter):

@@ -15,6 +15,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import KERNEL_ERRORS, ProtocolError, QuotaError
 from torchnp.rpc.server.config.tokens import Rights
 from torchnp.rpc.server.monitoring.counters import Count
+from torchnp.rpc.server.monitoring.event_log import trace_of
 from torchnp.rpc.server.privacy import disclosure, row_calls, row_labels
 from torchnp.rpc.server.privacy.disclosure import RAISED, Disclosure
 from torchnp.rpc.server.privacy.timing import Pace
@@ -410,10 +411,10 @@ def _failure(row: Served, error: Exception, seq: int) -> Failure:
     if isinstance(error, ProtocolError):
         raise error
     if isinstance(error, (QuotaError, MemoryError)):
-        return Failure(seq, "quota", "", error_text(error) or "the server is out of memory", row.name)
+        return Failure(seq, "quota", "", error_text(error) or "the server is out of memory", row.name, trace_of(error))
     names = [c.__name__ for c in type(error).__mro__]
     cls = next((n for n in names if n in KERNEL_ERRORS), None)
     text = error_text(error)
     if cls is None:
         cls, text = "RuntimeError", f"{names[0]}: {text}"
-    return Failure(seq, "op", cls, text, row.name)
+    return Failure(seq, "op", cls, text, row.name, trace_of(error))

@@ -20,13 +20,20 @@ from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an object has no value: the earliest failed operator on which it depends."""
+    """Why an object has no value: the earliest failed operator on which it depends.
+
+    Attributes
+    ----------
+    trace : str
+        The server's stack at the error, for the owner's log; it is never sent.
+    """
 
     seq: int
     kind: str
     cls: str
     text: str
     op: str
+    trace: str = ""
 
 
 SPARE = 256 << 20  # unused bytes of the shared budget that a session may keep

@@ -99,9 +99,11 @@ class Connection:
         self._actions: dict[type, Callable[[Any], Iterable[bytes]]] = {
             wire.Ops: self._ops,
             wire.Data: self._data,
+            wire.Packed: lambda request: self._data(wire.unpacked(request)),
             wire.Del: self._delete,
             wire.Open: self._open,
             wire.Sync: self._sync,
+            wire.Wait: self._wait,
             wire.Publish: self._publish,
             wire.QuoteRequest: self._quote,
             wire.Define: self._define,
@@ -153,7 +155,7 @@ class Connection:
             action = self._actions.get(type(request))
             if action is None:
                 raise ProtocolError("HELLO is sent once")
-            if self.uploads.open and type(request) is not wire.Data:
+            if self.uploads.open and type(request) not in (wire.Data, wire.Packed):
                 raise ProtocolError("a tensor was not sent to its end")
             if self.programs.open and type(request) is not wire.Define:
                 raise ProtocolError("a program was not sent to its end")
@@ -201,7 +203,10 @@ class Connection:
         if failure.kind == "quota":
             self.count("quota")
         cls = failure.cls or "QuotaError"
-        note(logging.INFO, "operator failed", self.peer, client=self.rights.client, op=failure.op, error=cls)
+        note(
+            logging.INFO, "operator failed", self.peer, client=self.rights.client, op=failure.op, error=cls,
+            seq=failure.seq, stack=failure.trace,
+        )  # fmt: skip
         return _failed(failure)
 
     def _delete(self, request: wire.Del) -> list[bytes]:
@@ -227,6 +232,12 @@ class Connection:
 
     def _sync(self, request: wire.Sync) -> list[bytes]:
         return [wire.encode(wire.Status(request.request, self.seq, len(self.store), self.store.nbytes))]
+
+    def _wait(self, request: wire.Wait) -> list[bytes]:
+        failures = [entry.poison for entry in map(self.store.get, request.ids) if entry.poison]
+        if failures:
+            return [_failed(min(failures, key=lambda failure: failure.seq), request.request)]
+        return self._sync(wire.Sync(request.request, request.seq))
 
     # ------------------------------------------------------------ tensors in and out
 
