@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 
 import torchnp
+from torchnp import dtypes as dt
 from torchnp.portable.dask.library import is_lazy
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, Row, portable
@@ -116,9 +117,17 @@ def cat(lib: ArrayLibrary, tensors: list[Array], dim: int = 0) -> Array:
 
 @portable("aten::mm", "aten::bmm", "aten::matmul", on="dask")
 def matmul(lib: ArrayLibrary, self: Array, other: Array) -> Array:
-    """Products over whole rows: a chunk's product is a sum over no others."""
+    """Products over whole rows: a chunk's product is a sum over no others.
+
+    Of matrices that are cut alike along the dimension of the sum, the products of their chunks are added: correlating the
+    columns of a long array gathers nothing.
+    """
+    matrices = all(is_lazy(x) and x.ndim == 2 for x in (self, other)) and dt.is_inexact(lib.dtype_of(self))
+    if matrices and self.chunks[1] == other.chunks[0] and len(self.chunks[1]) > 1:
+        return lib.in_opmath(lambda a, b: da.tensordot(a, b, axes=((1,), (0,))), self, other)
     a, b = (
         x.rechunk({x.ndim - 1: -1, x.ndim - 2: -1} if x.ndim > 2 else {x.ndim - 1: -1}) if is_lazy(x) else x
         for x in (self, other)
     )
-    return standard.matmul(lib, a, b)
+    found = standard.matmul(lib, a, b)
+    return found if found is NotImplemented else lib.astype(found, lib.dtype_of(self))  # Dask sums in wider integers

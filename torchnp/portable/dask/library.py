@@ -11,6 +11,7 @@ import array_api_extra
 import dask.array
 import numpy as np
 
+from torchnp import dtypes as dt
 from torchnp.portable.library import ArrayLibrary, Meta
 from torchnp.portable.rows import Array
 
@@ -47,6 +48,9 @@ class DaskLibrary(ArrayLibrary):
 
     def __init__(self) -> None:
         super().__init__(_Functions(lazy, eager, "dask.array"))
+        more = {d: d for d in dt.ALL if d not in self._theirs}  # bfloat16 and others, as NumPy has them
+        self._theirs |= more
+        self._ours |= more
 
     def is_array(self, x: Any) -> bool:
         return is_lazy(x) or isinstance(x, np.ndarray)
