@@ -33,7 +33,6 @@ def write_programs(folder: Path) -> None:
     import torch
     from torch import nn
 
-    from torchnp.tests.portable.exported import export
     from torchnp.tests.portable.models import EXAMPLES
 
     class Correlates(nn.Module):
@@ -42,9 +41,10 @@ def write_programs(folder: Path) -> None:
             return z.T @ z / (x.shape[0] - 1)
 
     torch.manual_seed(0)
-    x = torch.randn(4, COLUMNS)
-    (folder / "mlp.pt2").write_bytes(export(EXAMPLES["mlp"].make().eval(), (x,), batched=True).archive)
-    (folder / "correlates.pt2").write_bytes(export(Correlates(), (x,), batched=True).archive)
+    for name, module in (("mlp", EXAMPLES["mlp"].make().eval()), ("correlates", Correlates())):
+        sizes = ({0: torch.export.Dim("batch")},)
+        program = torch.export.export(module, (torch.randn(4, COLUMNS),), dynamic_shapes=sizes)
+        torch.export.save(program, folder / f"{name}.pt2")
 
 
 def drawn(block_info: Any, rows: int) -> np.ndarray:

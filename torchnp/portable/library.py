@@ -94,7 +94,8 @@ class ArrayLibrary:
         """An array filled with one number, which wraps where the dtype cannot hold it."""
         d = dt.as_dtype(dtype)
         if isinstance(value, (bool, int, float, complex)):
-            value = dt.cast(np.asarray(value, dt.number_dtype(value)), d).item()
+            exact = dt.number_dtype(value) if isinstance(value, int) else None  # floats are doubles until the last cast
+            value = dt.cast(np.asarray(value, exact), d).item()
             return self.xp.full(tuple(shape), value, dtype=self.theirs(d))
         return self.xp.broadcast_to(self.astype(self.xp.asarray(value), d), tuple(shape))
 

@@ -13,8 +13,10 @@ from torchnp.portable.rows import Array, portable
 Ints = Sequence[int]
 
 
-def spread(values: Ints, n: int) -> list[int]:
+def spread(values: Ints | int, n: int) -> list[int]:
     """One value a dimension: a single one stands for all."""
+    if isinstance(values, int):
+        return [values] * n
     return list(values) * (n if len(values) == 1 else 1)
 
 

@@ -153,7 +153,8 @@ _avg_pool("aten::avg_pool3d", 3)
     "aten::_adaptive_avg_pool3d",
 )
 def adaptive_avg_pool(lib: ArrayLibrary, self: Array, output_size: Ints) -> Array:
-    """The mean over each dimension's bins: a product with a matrix of 1 / size, where they overlap."""
+    """The mean over each dimension's bins."""
+    output_size = [output_size] if isinstance(output_size, int) else output_size
     n = len(output_size)
     d = lib.dtype_of(self)
     if not dt.is_inexact(d):
@@ -178,7 +179,11 @@ def _binned(lib: ArrayLibrary, x: Array, dim: int, bins: int) -> Array:
         return lib.xp.mean(lib.xp.reshape(x, shape), axis=dim + 1)
     start = np.arange(bins) * length // max(bins, 1)
     end = -(-(np.arange(1, bins + 1) * length) // max(bins, 1))
-    at = np.arange(length)[:, None]
-    weights = ((at >= start) & (at < end)) / np.maximum(end - start, 1)
-    w = lib.astype(lib.from_numpy(weights), lib.dtype_of(x))
-    return lib.xp.moveaxis(lib.xp.matmul(lib.xp.moveaxis(x, dim, -1), w), -1, dim)
+    counts = end - start
+    at = start[:, None] + np.arange(counts.max(initial=0))  # bins overlap, and have as many as two sizes
+    inside = np.reshape(at < end[:, None], (*at.shape, *[1] * (x.ndim - dim - 1)))
+    seen = lib.xp.take(x, lib.from_numpy(np.minimum(at, length - 1).reshape(-1)), axis=dim)
+    seen = lib.xp.reshape(seen, (*x.shape[:dim], *at.shape, *x.shape[dim + 1 :]))
+    total = lib.xp.sum(lib.xp.where(lib.from_numpy(inside), seen, lib.number(0, lib.dtype_of(x))), axis=dim + 1)
+    sizes = lib.from_numpy(counts.reshape(-1, *[1] * (x.ndim - dim - 1)))
+    return total / lib.astype(sizes, lib.dtype_of(x))
