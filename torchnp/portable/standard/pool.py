@@ -16,7 +16,8 @@ from torchnp.portable.standard.convolution import spread, windows
 Ints = Sequence[int]
 
 
-def _lowest(lib: ArrayLibrary, x: Array) -> Any:
+def lowest(lib: ArrayLibrary, x: Array) -> Any:
+    """The number below all others of an array's dtype."""
     d = lib.dtype_of(x)
     return -math.inf if dt.is_inexact(d) else int(np.iinfo(d).min)
 
@@ -25,12 +26,13 @@ def _maximum_over(
     lib: ArrayLibrary, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil: bool
 ) -> Array:
     best = None
-    for _, seen in windows(lib, x, kernel, stride, padding, dilation, _lowest(lib, x), ceil):
+    for _, seen in windows(lib, x, kernel, stride, padding, dilation, lowest(lib, x), ceil):
         best = seen if best is None else lib.xp.maximum(best, seen)
     return best
 
 
-def _sizes(kernel: Ints, stride: Ints, n: int) -> tuple[list[int], list[int]]:
+def sizes_of(kernel: Ints, stride: Ints, n: int) -> tuple[list[int], list[int]]:
+    """A window's size and its stride, which is the size unless given."""
     kernel = spread(kernel, n)
     return kernel, spread(stride, n) if stride else kernel
 
@@ -46,7 +48,7 @@ def _max_pool(name: str, n: int) -> None:
         dilation: Ints = (1,),
         ceil_mode: bool = False,
     ) -> Array:
-        kernel, stride = _sizes(kernel_size, stride, n)
+        kernel, stride = sizes_of(kernel_size, stride, n)
         return _maximum_over(lib, self, kernel, stride, spread(padding, n), spread(dilation, n), ceil_mode)
 
 
@@ -66,16 +68,16 @@ def _max_pool_with_indices(name: str, n: int) -> None:
         dilation: Ints = (1,),
         ceil_mode: bool = False,
     ) -> tuple[Array, Array]:
-        kernel, stride = _sizes(kernel_size, stride, n)
+        kernel, stride = sizes_of(kernel_size, stride, n)
         rest = stride, spread(padding, n), spread(dilation, n)
         space = self.shape[-n:]
         at = lib.xp.reshape(lib.xp.arange(math.prod(space), dtype=lib.theirs(dt.int64)), tuple(space))
         best = index = None
         places = windows(lib, at, kernel, *rest, 0, ceil_mode)
-        for (_, seen), (_, place) in zip(windows(lib, self, kernel, *rest, _lowest(lib, self), ceil_mode), places):
+        for (_, seen), (_, place) in zip(windows(lib, self, kernel, *rest, lowest(lib, self), ceil_mode), places):
             if best is None:
                 best, index = seen, lib.xp.broadcast_to(place, tuple(seen.shape))
-                inside = self.shape and seen > _lowest(lib, self)
+                inside = self.shape and seen > lowest(lib, self)
                 continue
             # As in torch, later NaNs win, and of equal elements the first inside the input.
             better = (seen > best) | (~inside & (seen >= best)) if inside is not None else seen > best
@@ -118,7 +120,7 @@ def _avg_pool(name: str, n: int) -> None:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Array:
-        kernel, stride = _sizes(kernel_size, stride, n)
+        kernel, stride = sizes_of(kernel_size, stride, n)
         padding = spread(padding, n)
         if not dt.is_inexact(lib.dtype_of(self)):
             return NotImplemented
