@@ -18,6 +18,10 @@ class ValueNeeded(TypeError):
     """An operator needs the value of an array that has none yet, inside a trace or of a lazy library."""
 
 
+class LacksFunction(NotImplementedError):
+    """A row calls a function that the library lacks: the NumPy kernel takes the row's place."""
+
+
 class ArrayLibrary:
     """A library's array API namespace, and what torch's semantics need besides.
 

@@ -82,6 +82,23 @@ def embedding(lib: ArrayLibrary, weight: Array, indices: Array, *args: Any, **kw
     return da.map_blocks(take, x, dtype=weight.dtype, chunks=(*x.chunks, (weight.shape[1],)), new_axis=[x.ndim])
 
 
+@portable("aten::gather", on="dask")
+def gather(lib: ArrayLibrary, self: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
+    """Block by block of the batch, unless it is the batch that is gathered."""
+    if not is_lazy(self) and not is_lazy(index):
+        return torchnp.table["aten::gather"](self, dim, index)
+    n = index.ndim
+    if n != self.ndim or not n or shape.wrap(dim, n) == 0:
+        return NotImplemented
+    self = self[: index.shape[0]]
+    rows = (index if is_lazy(index) else self).chunks[0]
+    a, b = ((x if is_lazy(x) else da.from_array(x)).rechunk({0: rows, **dict.fromkeys(range(1, n), -1)}) for x in (self, index))
+    take = lambda x, at: torchnp.table["aten::gather"](np.array(x), dim, np.array(at))
+    places = (0, *range(n, 2 * n - 1))
+    empty = np.empty((0,) * n, a.dtype)
+    return da.blockwise(take, places, a, tuple(range(n)), b, places, dtype=a.dtype, concatenate=True, meta=empty)
+
+
 @portable("aten::view", "aten::reshape", "aten::_unsafe_view", on="dask")
 def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
     """A reshape that keeps the first dimensions keeps their chunks."""

@@ -12,7 +12,7 @@ import dask.array
 import numpy as np
 
 from torchnp import dtypes as dt
-from torchnp.portable.library import ArrayLibrary, Meta
+from torchnp.portable.library import ArrayLibrary, LacksFunction, Meta
 from torchnp.portable.rows import Array
 
 
@@ -31,12 +31,15 @@ class _Functions:
         found, other = getattr(self._on_numpy, name), getattr(self._on_dask, name, None)
         if name in ("fft", "linalg"):
             return _Functions(other, found, f"{self.__name__}.{name}")
-        if other is None or not callable(found) or isinstance(found, (type, np.dtype)):
+        if not callable(found) or isinstance(found, (type, np.dtype)):
             return found
 
         def function(*args: Any, **kwargs: Any) -> Any:
             given = [x for a in args for x in (a if isinstance(a, (list, tuple)) else (a,))]
-            return (other if any(map(is_lazy, given)) else found)(*args, **kwargs)
+            lazy = any(map(is_lazy, given))
+            if lazy and other is None:
+                raise LacksFunction(f"{self.__name__} has no {name}")  # NumPy's would compute the arrays
+            return (other if lazy else found)(*args, **kwargs)
 
         return function
 

@@ -21,15 +21,17 @@ from torchnp.portable.rows import Array, portable
     "aten::positive",
     "aten::resolve_conj",
     "aten::resolve_neg",
-    "aten::to.device",
     "prims::view_of",
     "prims::clone",
     "prims::device_put",
 )
 def same(lib: ArrayLibrary, self: Array, *args: Any, **kwargs: Any) -> Array:
-    if kwargs.get("dtype") is not None or (len(args) > 1 and args[1] is not None and type(args[1]) is not bool):
-        return NotImplemented
     return self
+
+
+@portable("aten::to.device")
+def to_device(lib: ArrayLibrary, self: Array, device: Any, dtype: Any, *_: Any, **__: Any) -> Array:
+    return lib.astype(self, dtype)
 
 
 @portable("aten::copy")

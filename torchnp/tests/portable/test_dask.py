@@ -11,8 +11,11 @@ dask = pytest.importorskip("dask")
 import torchnp  # noqa: E402
 from torchnp.interop import to_numpy  # noqa: E402
 from torchnp.portable.libraries import library_for  # noqa: E402
-from torchnp.portable.library import ValueNeeded  # noqa: E402
+from torchnp.portable.library import LacksFunction, ValueNeeded  # noqa: E402
 from torchnp.tests.portable.exported import check, example, export, load, near  # noqa: E402
+from torchnp.tests.portable.models import EXAMPLES  # noqa: E402
+
+NOT_LAZY = ("datadep", "cond")  # they need values
 
 
 def forbidden(*args, **kwargs):
@@ -35,6 +38,34 @@ def test_a_model(name):
     with dask.config.set(scheduler="synchronous"):
         check(program, found, exported)
     assert isinstance(found, da.Array) and found.chunks[0] == (2, 2)
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("core", (False, True))
+@pytest.mark.parametrize("name", [n for n in EXAMPLES if n not in NOT_LAZY])
+def test_every_model(name, core):
+    exported = example(name, core)
+    torchnp.manual_seed(0)
+    program, _, found = run(exported)
+    with dask.config.set(scheduler="synchronous"):
+        check(program, found, exported)
+
+
+@pytest.mark.parametrize("whole", (False, True))
+def test_gather_by_block(whole):
+    lib = library_for("dask")
+    x = np.random.randn(6, 5, 3)
+    at = np.random.randint(0, 5, (4, 2, 3))
+    lazy = x if whole else da.from_array(x, chunks=(2, 3, 3))
+    with dask.config.set(scheduler=forbidden):
+        found = lib.call("aten::gather", lazy, 1, da.from_array(at, chunks=(3, 2, 1)))
+    with dask.config.set(scheduler="synchronous"):
+        near(found.compute(), torchnp.table["aten::gather"](x, 1, at))
+
+
+def test_functions_that_dask_lacks_compute_nothing():
+    with pytest.raises(LacksFunction, match="has no take_along_axis"):
+        library_for("dask").xp.take_along_axis(da.ones((2, 2)), da.zeros((2, 2), dtype=int), axis=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool])
