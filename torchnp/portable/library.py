@@ -88,6 +88,8 @@ class ArrayLibrary:
         """An ndarray with the values of an array; it may share memory, and is read only."""
         if isinstance(x, ndarray):
             return x
+        if hasattr(self.xp, "asnumpy"):  # CuPy's arrays are on the device
+            return self.xp.asnumpy(x)
         try:
             found = np.from_dlpack(x)
         except (TypeError, AttributeError, BufferError, RuntimeError, ValueError):
