@@ -81,7 +81,9 @@ def measure(name: str, batch: int) -> None:
         found = compiled(on_jax.state, *given)
         wanted = to_numpy(module(*tensors))
     far = float(np.max(np.abs(np.asarray(found) - wanted)))
-    ratios = f"{best['numpy'] / best['torch']:10.2f} {best['jax'] / best['torch']:8.2f} {least['jax'] / least['torch']:8.2f}"
+    ratios = (
+        f"{best['numpy'] / best['torch']:10.2f} {best['jax'] / best['torch']:8.2f} {least['jax'] / least['torch']:8.2f}"
+    )
     print(f"{name:12} {batch:5} {1e3 * best['torch']:9.2f} {ratios} {far:9.1e}", flush=True)
 
 

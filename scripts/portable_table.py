@@ -58,11 +58,22 @@ def page() -> str:
         tiers = [tier(lib, name) for lib in libraries.values()]
         why = HOST_REASONS.get(name, "") if "host" in tiers else ""
         lines.append(f"| `{name.removeprefix('aten::')}` | {' | '.join(tiers)} | {why} |")
-    lines += ["", f"## {len(others)} more with rows", "", "Composites that programs saved without decompositions hold, and others.", ""]
+    lines += [
+        "",
+        f"## {len(others)} more with rows",
+        "",
+        "Composites that programs saved without decompositions hold, and others.",
+        "",
+    ]
     lines += [f"| operator | {' | '.join(titles)} |", "|---" * 4 + "|"]
     for name in others:
-        lines.append(f"| `{name.removeprefix('aten::')}` | {' | '.join(tier(lib, name) for lib in libraries.values())} |")
-    lines += ["", f"{len(prims)} prims have rows too, and the control flow operators `cond`, `while_loop`, `map` and `scan`."]
+        lines.append(
+            f"| `{name.removeprefix('aten::')}` | {' | '.join(tier(lib, name) for lib in libraries.values())} |"
+        )
+    lines += [
+        "",
+        f"{len(prims)} prims have rows too, and the control flow operators `cond`, `while_loop`, `map` and `scan`.",
+    ]
     return "\n".join(lines) + "\n"
 
 

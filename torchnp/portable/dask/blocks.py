@@ -92,7 +92,10 @@ def gather(lib: ArrayLibrary, self: Array, dim: int, index: Array, *, sparse_gra
         return NotImplemented
     self = self[: index.shape[0]]
     rows = (index if is_lazy(index) else self).chunks[0]
-    a, b = ((x if is_lazy(x) else da.from_array(x)).rechunk({0: rows, **dict.fromkeys(range(1, n), -1)}) for x in (self, index))
+    a, b = (
+        (x if is_lazy(x) else da.from_array(x)).rechunk({0: rows, **dict.fromkeys(range(1, n), -1)})
+        for x in (self, index)
+    )
     take = lambda x, at: torchnp.table["aten::gather"](np.array(x), dim, np.array(at))
     places = (0, *range(n, 2 * n - 1))
     empty = np.empty((0,) * n, a.dtype)

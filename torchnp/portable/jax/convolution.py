@@ -62,7 +62,13 @@ def _on_cpu(
     depthwise = groups > 1 and groups == x.shape[1] == w.shape[0]
     if depthwise or (groups == 1 and math.prod(kernel) > math.prod(space)):
         return lambda x, w: standard.correlated(lib, x, w, stride, padding, dilation, groups)
-    if groups == 1 and x.shape[1] <= _FEW and len(set(stride)) == 1 and 1 < stride[0] < min(kernel) and set(dilation) == {1}:
+    if (
+        groups == 1
+        and x.shape[1] <= _FEW
+        and len(set(stride)) == 1
+        and 1 < stride[0] < min(kernel)
+        and set(dilation) == {1}
+    ):
         return lambda x, w: _by_stride(x, w, stride, padding)
     return None
 
