@@ -28,7 +28,8 @@ class _Functions:
         self._on_dask, self._on_numpy, self.__name__ = on_dask, on_numpy, name
 
     def __getattr__(self, name: str) -> Any:
-        found, other = getattr(self._on_numpy, name), getattr(self._on_dask, name, None)
+        found = getattr(self._on_numpy, name)
+        other: Any = getattr(self._on_dask, name, None)
         if name in ("fft", "linalg"):
             return _Functions(other, found, f"{self.__name__}.{name}")
         if not callable(found) or isinstance(found, (type, np.dtype)):
