@@ -261,10 +261,10 @@ def _on_frame(worker: WorkerProgram, batched: BatchedProgram, data: Any, columns
     index = data._meta.index
     empty = np.empty((0, *rest), given.dtype)
     meta = pd.DataFrame(empty, index=index) if rest else pd.Series(empty, index=index)
-    return data.map_partitions(_Frame(worker, chosen, taken.dtype), meta=meta)
+    return data.map_partitions(_FramePart(worker, chosen, taken.dtype), meta=meta)
 
 
-class _Frame:
+class _FramePart:
     """A partition of a dataframe to one of results."""
 
     def __init__(self, worker: WorkerProgram, columns: list[Any], dtype: np.dtype) -> None:

@@ -167,6 +167,10 @@ _recurrent("aten::rnn_relu.input", _plain_cell("aten::relu"))
 # ---------------------------------------------------------------- one step
 
 
+def _mixed(lib: ArrayLibrary, *arrays: Array) -> bool:
+    return len(set(map(lib.dtype_of, arrays))) > 1
+
+
 @portable("aten::lstm_cell")
 def lstm_cell(
     lib: ArrayLibrary,
@@ -177,6 +181,8 @@ def lstm_cell(
     b_ih: Array | None = None,
     b_hh: Array | None = None,
 ) -> tuple[Array, ...]:
+    if _mixed(lib, input, *hx, w_ih, w_hh):
+        return NotImplemented
     return _lstm_cell(lib, tuple(hx), _product(lib, input, w_ih, b_ih), [w_ih, w_hh, b_ih, b_hh, None])[0]
 
 
@@ -191,6 +197,8 @@ def _one_step(name: str, cell: Cell) -> None:
         b_ih: Array | None = None,
         b_hh: Array | None = None,
     ) -> Array:
+        if _mixed(lib, input, hx, w_ih, w_hh):
+            return NotImplemented
         return cell(lib, (hx,), _product(lib, input, w_ih, b_ih), [w_ih, w_hh, b_ih, b_hh, None])[1]
 
 
