@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -104,7 +105,7 @@ def gather(lib: ArrayLibrary, self: Array, dim: int, index: Array, *, sparse_gra
 
 @portable("aten::view", "aten::reshape", "aten::_unsafe_view", on="dask")
 def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
-    """A reshape that keeps the first dimensions keeps their chunks."""
+    """A reshape that keeps the first dimensions keeps their chunks; else each chunk of rows is cut anew, if it fits."""
     size = shape.inferred(self, size)
     if not is_lazy(self) or tuple(self.shape) == size:
         return self if is_lazy(self) else self.reshape(size)
@@ -112,7 +113,7 @@ def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
     while keep < min(self.ndim, len(size)) and self.shape[keep] == size[keep]:
         keep += 1
     if not keep:
-        return da.reshape(_whole_rows(self), size)
+        return _in_new_rows(_whole_rows(self), size)
     x, tail = self.rechunk(dict.fromkeys(range(keep, self.ndim), -1)), size[keep:]
     return da.map_blocks(
         lambda block: block.reshape(block.shape[:keep] + tail),
@@ -121,6 +122,24 @@ def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
         drop_axis=list(range(keep, x.ndim)),
         new_axis=list(range(keep, len(size))),
         chunks=x.chunks[:keep] + tuple((n,) for n in tail),
+    )
+
+
+def _in_new_rows(x: Array, size: tuple[int, ...]) -> Array:
+    """A reshape of each chunk, of as many rows as whole new rows take."""
+    row, wanted = math.prod(x.shape[1:]), math.prod(size[1:])
+    if not x.ndim or not size or not row or not wanted:
+        return da.reshape(x, size)
+    step = wanted // math.gcd(row, wanted)
+    if any(n % step for n in x.chunks[0]):
+        x = x.rechunk({0: -(-max(x.chunks[0]) // step) * step})
+    return da.map_blocks(
+        lambda block: block.reshape(-1, *size[1:]),
+        x,
+        dtype=x.dtype,
+        drop_axis=list(range(1, x.ndim)),
+        new_axis=list(range(1, len(size))),
+        chunks=(tuple(n * row // wanted for n in x.chunks[0]), *((n,) for n in size[1:])),
     )
 
 

@@ -66,7 +66,7 @@ def _on_cpu(
         groups == 1
         and x.shape[1] <= _FEW
         and len(set(stride)) == 1
-        and 1 < stride[0] < min(kernel)
+        and 1 < stride[0] <= min(kernel)
         and set(dilation) == {1}
     ):
         return lambda x, w: _by_stride(x, w, stride, padding)

@@ -51,6 +51,21 @@ def test_every_model(name, core):
         check(program, found, exported)
 
 
+SIZES = [(24, 5), (3, 8, 5), (2, 60), (120,), (40, 3), (5, 24), (6, 4, 5, 1)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_reshapes_by_block(size):
+    x = np.arange(120).reshape(6, 4, 5)
+    lib = library_for("dask")
+    with dask.config.set(scheduler=forbidden):
+        found = lib.call("aten::view", da.from_array(x, chunks=(2, 2, 5)), size)
+    with dask.config.set(scheduler="synchronous"):
+        near(found.compute(), x.reshape(size))
+    fit = 40 % np.prod(size[1:], dtype=int) == 0  # a chunk has 40 numbers
+    assert len(found.chunks[0]) == (3 if fit else {(2, 60): 2, (40, 3): 2, (5, 24): 1}[size])
+
+
 @pytest.mark.parametrize("whole", (False, True))
 def test_gather_by_block(whole):
     lib = library_for("dask")
