@@ -124,16 +124,23 @@ def test_values_are_refused():
 ROWS, COLUMNS, CHUNK = 4_000_000, 64, 20_000  # 977 MiB of float32, through two workers of 400 MiB
 
 
-def drawn(block_info):
-    """A chunk of numbers, which depends on its place."""
-    place = block_info[None]["chunk-location"][0]
-    return np.random.default_rng(place).random((CHUNK, COLUMNS), np.float32)
+def functions_of_workers():
+    """Functions that are pickled by value: workers do not import this module, and torch with it."""
+
+    def drawn(block_info):
+        """A chunk of numbers, which depends on its place."""
+        place = block_info[None]["chunk-location"][0]
+        return np.random.default_rng(place).random((CHUNK, COLUMNS), np.float32)
+
+    def peak():
+        """A process's largest memory so far, in MiB."""
+        with open("/proc/self/status") as lines:
+            return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+    return drawn, peak
 
 
-def peak():
-    """A process's largest memory so far, in MiB."""
-    with open("/proc/self/status") as lines:
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+drawn, peak = functions_of_workers()
 
 
 @pytest.fixture
