@@ -262,6 +262,11 @@ def add_run(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--output", metavar="FILE", help="where the result goes: .npy, or .npz for several")
     sub.add_argument("--profile", action="store_true", help="print the time that each operator took")
     _add_xp(sub)
+    sub.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="on the workers of this Dask scheduler (tcp://HOST:8786), which read the inputs' files block by block",
+    )
 
 
 def add_requires(sub: argparse.ArgumentParser) -> None:
@@ -296,7 +301,13 @@ def _add_program(sub: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run ``torchnp run``: see `torchnp.runtime.commands`."""
+    """Run ``torchnp run``: see `torchnp.runtime.commands`, and `torchnp.portable.cluster` for ``--dask``."""
+    if args.dask:
+        if args.xp not in (None, "dask") or args.profile:
+            raise UsageError("--dask takes neither another --xp nor --profile")
+        from torchnp.portable.cluster import run_on_cluster
+
+        return _of_program(run_on_cluster, args)
     from torchnp.runtime.commands import run_program
 
     return _of_program(run_program, args)

@@ -77,8 +77,13 @@ class ArrayAPI(Backend):
         return np.array(self.library.to_numpy(x))
 
     def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        from torchnp.portable.library import LacksFunction
+
         row = self.library.row(op)
-        found = NotImplemented if row is None else row(self.library, *args, **kwargs)
+        try:
+            found = NotImplemented if row is None else row(self.library, *args, **kwargs)
+        except LacksFunction:
+            found = NotImplemented
         if found is NotImplemented:
             raise NoRow(op)
         return found

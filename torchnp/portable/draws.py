@@ -48,7 +48,11 @@ def is_random(node: Node) -> bool:
     if node.target in _MASKS:
         return is_drawn(node)
     schema = torchnp.table.schemas.get(node.target)
-    return schema is not None and "nondeterministic_seeded" in schema.tags
+    if schema is None or "nondeterministic_seeded" not in schema.tags:
+        return False
+    given = {a.name: a.default for a in schema.args} | dict(zip((a.name for a in schema.args), node.args)) | node.kwargs
+    trains = given.get("train", given.get("training", True))
+    return trains is not False and all(given.get(name, 1) != 0 for name in ("dropout", "dropout_p"))
 
 
 def key_of(node: Node) -> str:

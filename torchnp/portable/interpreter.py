@@ -11,7 +11,7 @@ import numpy as np
 
 import torchnp
 from torchnp.portable import draws
-from torchnp.portable.library import ArrayLibrary, ValueNeeded
+from torchnp.portable.library import ArrayLibrary, LacksFunction, ValueNeeded
 from torchnp.portable.rows import HOSTED, Array
 from torchnp.runtime.graph import Graph, Node, Ref, result_names
 from torchnp.runtime.run import NUMBERS
@@ -95,6 +95,8 @@ class Interpreter:
     def _called(self, node: Node, row: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         try:
             return row(self.lib, *args, **kwargs)
+        except LacksFunction:
+            return NotImplemented
         except ValueNeeded:
             raise ValueNeeded(self._refusal(node, "needs the value of an array")) from None
 

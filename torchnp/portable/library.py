@@ -18,6 +18,10 @@ class ValueNeeded(TypeError):
     """An operator needs the value of an array that has none yet, inside a trace or of a lazy library."""
 
 
+class LacksFunction(NotImplementedError):
+    """A row calls a function that the library lacks: the NumPy kernel takes the row's place."""
+
+
 class ArrayLibrary:
     """A library's array API namespace, and what torch's semantics need besides.
 
@@ -84,6 +88,8 @@ class ArrayLibrary:
         """An ndarray with the values of an array; it may share memory, and is read only."""
         if isinstance(x, ndarray):
             return x
+        if hasattr(self.xp, "asnumpy"):  # CuPy's arrays are on the device
+            return self.xp.asnumpy(x)
         try:
             found = np.from_dlpack(x)
         except (TypeError, AttributeError, BufferError, RuntimeError, ValueError):
@@ -94,7 +100,8 @@ class ArrayLibrary:
         """An array filled with one number, which wraps where the dtype cannot hold it."""
         d = dt.as_dtype(dtype)
         if isinstance(value, (bool, int, float, complex)):
-            value = dt.cast(np.asarray(value, dt.number_dtype(value)), d).item()
+            exact = dt.number_dtype(value) if isinstance(value, int) else None  # floats are doubles until the last cast
+            value = dt.cast(np.asarray(value, exact), d).item()
             return self.xp.full(tuple(shape), value, dtype=self.theirs(d))
         return self.xp.broadcast_to(self.astype(self.xp.asarray(value), d), tuple(shape))
 

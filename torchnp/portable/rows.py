@@ -18,7 +18,8 @@ HOSTED: set[str] = set()
 
 _MODULES = {
     STANDARD: (
-        "activation", "arithmetic", "attention", "backward", "compare", "control", "convolution", "copies", "create", "fft", "index",
+        "activation", "aliases", "arithmetic", "attention", "backward", "compare", "control", "convolution", "copies", "create", "fft",
+        "index",
         "join", "linalg", "loss", "matmul", "norm", "pad", "pool", "prims", "reduce", "resample", "rnn", "scan",
         "shape", "softmax", "sort", "special",
     ),

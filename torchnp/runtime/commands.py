@@ -25,20 +25,25 @@ from torchnp.runtime.program import Program, Requirement, UserInput, requirement
 def run_program(args: argparse.Namespace) -> int:
     """Run a program on arrays from files; write the results to a file, or print their dtypes and shapes."""
     program = _loaded(args)
-    positional, named = program.arrange(_inputs(program, args.input))
+    positional, named = program.arrange(read_inputs(program, args.input))
     profile = Profile()
     result = program.run(positional, named, profile if args.profile else None)
-    names = [re.sub(r"\['?([^]']*)'?\]", r".\1", path).lstrip(".") for path in program.signature.gives.paths()]
-    results = {name or "result": x for name, x in zip(names, program.signature.gives.flatten(result)) if x is not None}
-    results = {name: program.as_numpy(x) for name, x in results.items()}
-    if args.output:
-        _save(args.output, results)
-    else:
-        for name, x in results.items():
-            print(f"{name}  {x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else f"{name}  {x}")
+    write_results(program, result, args.output)
     if args.profile:
         print(profile)
     return 0
+
+
+def write_results(program: Program, result: Any, output: str | None) -> None:
+    """Write a call's results to a file, or print their dtypes and shapes."""
+    names = [re.sub(r"\['?([^]']*)'?\]", r".\1", path).lstrip(".") for path in program.signature.gives.paths()]
+    results = {name or "result": x for name, x in zip(names, program.signature.gives.flatten(result)) if x is not None}
+    results = {name: program.as_numpy(x) for name, x in results.items()}
+    if output:
+        _save(output, results)
+    else:
+        for name, x in results.items():
+            print(f"{name}  {x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else f"{name}  {x}")
 
 
 def _loaded(args: argparse.Namespace) -> Program:
@@ -51,7 +56,7 @@ def _loaded(args: argparse.Namespace) -> Program:
     return torchnp.load(args.program, args.model, xp=args.xp)
 
 
-def _inputs(program: Program, given: list[str]) -> dict[str, Any]:
+def read_inputs(program: Program, given: list[str]) -> dict[str, Any]:
     """Return the values of ``NAME=FILE`` options by name."""
     specs = {spec.name: spec for spec in program.signature.inputs if isinstance(spec, UserInput)}
     found: dict[str, Any] = {}

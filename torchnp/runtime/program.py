@@ -247,10 +247,16 @@ class Program:
     def _graph_inputs(self) -> list[Input]:
         return [spec for spec in self.signature.inputs if spec.name is not None]
 
-    def _values(self, given: list[Any]) -> dict[int, Any]:
-        """Return the value of each input, checked in torch's order."""
-        values: dict[int, Any] = {}
+    def check_arguments(self, *args: Any, **kwargs: Any) -> dict[str, int]:
+        """Check the arguments of a call, as `run` does; return the value of each symbol in their shapes."""
         sizes: dict[str, int] = {}
+        self._values(self.flatten(args, kwargs), sizes)
+        return sizes
+
+    def _values(self, given: list[Any], sizes: dict[str, int] | None = None) -> dict[int, Any]:
+        """Return the value of each input, checked in torch's order; put those of symbols into ``sizes``."""
+        values: dict[int, Any] = {}
+        sizes = {} if sizes is None else sizes
         rest = iter(zip(given, self._paths))
         for spec in self.signature.inputs:
             if isinstance(spec, Stored):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import dask.array as da
 import numpy as np
 
 import torchnp
+from torchnp import dtypes as dt
 from torchnp.portable.dask.library import is_lazy
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, Row, portable
@@ -81,9 +83,29 @@ def embedding(lib: ArrayLibrary, weight: Array, indices: Array, *args: Any, **kw
     return da.map_blocks(take, x, dtype=weight.dtype, chunks=(*x.chunks, (weight.shape[1],)), new_axis=[x.ndim])
 
 
+@portable("aten::gather", on="dask")
+def gather(lib: ArrayLibrary, self: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
+    """Block by block of the batch, unless it is the batch that is gathered."""
+    if not is_lazy(self) and not is_lazy(index):
+        return torchnp.table["aten::gather"](self, dim, index)
+    n = index.ndim
+    if n != self.ndim or not n or shape.wrap(dim, n) == 0:
+        return NotImplemented
+    self = self[: index.shape[0]]
+    rows = (index if is_lazy(index) else self).chunks[0]
+    a, b = (
+        (x if is_lazy(x) else da.from_array(x)).rechunk({0: rows, **dict.fromkeys(range(1, n), -1)})
+        for x in (self, index)
+    )
+    take = lambda x, at: torchnp.table["aten::gather"](np.array(x), dim, np.array(at))
+    places = (0, *range(n, 2 * n - 1))
+    empty = np.empty((0,) * n, a.dtype)
+    return da.blockwise(take, places, a, tuple(range(n)), b, places, dtype=a.dtype, concatenate=True, meta=empty)
+
+
 @portable("aten::view", "aten::reshape", "aten::_unsafe_view", on="dask")
 def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
-    """A reshape that keeps the first dimensions keeps their chunks."""
+    """A reshape that keeps the first dimensions keeps their chunks; else each chunk of rows is cut anew, if it fits."""
     size = shape.inferred(self, size)
     if not is_lazy(self) or tuple(self.shape) == size:
         return self if is_lazy(self) else self.reshape(size)
@@ -91,7 +113,7 @@ def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
     while keep < min(self.ndim, len(size)) and self.shape[keep] == size[keep]:
         keep += 1
     if not keep:
-        return da.reshape(_whole_rows(self), size)
+        return _in_new_rows(_whole_rows(self), size)
     x, tail = self.rechunk(dict.fromkeys(range(keep, self.ndim), -1)), size[keep:]
     return da.map_blocks(
         lambda block: block.reshape(block.shape[:keep] + tail),
@@ -100,6 +122,24 @@ def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
         drop_axis=list(range(keep, x.ndim)),
         new_axis=list(range(keep, len(size))),
         chunks=x.chunks[:keep] + tuple((n,) for n in tail),
+    )
+
+
+def _in_new_rows(x: Array, size: tuple[int, ...]) -> Array:
+    """A reshape of each chunk, of as many rows as whole new rows take."""
+    row, wanted = math.prod(x.shape[1:]), math.prod(size[1:])
+    if not x.ndim or not size or not row or not wanted:
+        return da.reshape(x, size)
+    step = wanted // math.gcd(row, wanted)
+    if any(n % step for n in x.chunks[0]):
+        x = x.rechunk({0: -(-max(x.chunks[0]) // step) * step})
+    return da.map_blocks(
+        lambda block: block.reshape(-1, *size[1:]),
+        x,
+        dtype=x.dtype,
+        drop_axis=list(range(1, x.ndim)),
+        new_axis=list(range(1, len(size))),
+        chunks=(tuple(n * row // wanted for n in x.chunks[0]), *((n,) for n in size[1:])),
     )
 
 
@@ -116,9 +156,17 @@ def cat(lib: ArrayLibrary, tensors: list[Array], dim: int = 0) -> Array:
 
 @portable("aten::mm", "aten::bmm", "aten::matmul", on="dask")
 def matmul(lib: ArrayLibrary, self: Array, other: Array) -> Array:
-    """Products over whole rows: a chunk's product is a sum over no others."""
+    """Products over whole rows: a chunk's product is a sum over no others.
+
+    Of matrices that are cut alike along the dimension of the sum, the products of their chunks are added: correlating the
+    columns of a long array gathers nothing.
+    """
+    matrices = all(is_lazy(x) and x.ndim == 2 for x in (self, other)) and dt.is_inexact(lib.dtype_of(self))
+    if matrices and self.chunks[1] == other.chunks[0] and len(self.chunks[1]) > 1:
+        return lib.in_opmath(lambda a, b: da.tensordot(a, b, axes=((1,), (0,))), self, other)
     a, b = (
         x.rechunk({x.ndim - 1: -1, x.ndim - 2: -1} if x.ndim > 2 else {x.ndim - 1: -1}) if is_lazy(x) else x
         for x in (self, other)
     )
-    return standard.matmul(lib, a, b)
+    found = standard.matmul(lib, a, b)
+    return found if found is NotImplemented else lib.astype(found, lib.dtype_of(self))  # Dask sums in wider integers

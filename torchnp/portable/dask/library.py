@@ -11,7 +11,8 @@ import array_api_extra
 import dask.array
 import numpy as np
 
-from torchnp.portable.library import ArrayLibrary, Meta
+from torchnp import dtypes as dt
+from torchnp.portable.library import ArrayLibrary, LacksFunction, Meta
 from torchnp.portable.rows import Array
 
 
@@ -27,15 +28,19 @@ class _Functions:
         self._on_dask, self._on_numpy, self.__name__ = on_dask, on_numpy, name
 
     def __getattr__(self, name: str) -> Any:
-        found, other = getattr(self._on_numpy, name), getattr(self._on_dask, name, None)
+        found = getattr(self._on_numpy, name)
+        other: Any = getattr(self._on_dask, name, None)
         if name in ("fft", "linalg"):
             return _Functions(other, found, f"{self.__name__}.{name}")
-        if other is None or not callable(found) or isinstance(found, (type, np.dtype)):
+        if not callable(found) or isinstance(found, (type, np.dtype)):
             return found
 
         def function(*args: Any, **kwargs: Any) -> Any:
             given = [x for a in args for x in (a if isinstance(a, (list, tuple)) else (a,))]
-            return (other if any(map(is_lazy, given)) else found)(*args, **kwargs)
+            lazy = any(map(is_lazy, given))
+            if lazy and other is None:
+                raise LacksFunction(f"{self.__name__} has no {name}")  # NumPy's would compute the arrays
+            return (other if lazy else found)(*args, **kwargs)
 
         return function
 
@@ -47,6 +52,9 @@ class DaskLibrary(ArrayLibrary):
 
     def __init__(self) -> None:
         super().__init__(_Functions(lazy, eager, "dask.array"))
+        more = {d: d for d in dt.ALL if d not in self._theirs}  # bfloat16 and others, as NumPy has them
+        self._theirs |= more
+        self._ours |= more
 
     def is_array(self, x: Any) -> bool:
         return is_lazy(x) or isinstance(x, np.ndarray)

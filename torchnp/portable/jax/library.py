@@ -21,7 +21,8 @@ class JaxLibrary(ArrayLibrary):
     kind = "jax"
 
     def __init__(self) -> None:
-        if not jax.config.jax_enable_x64:
+        config: Any = jax.config  # JAX's types lack its options
+        if not config.jax_enable_x64:
             raise RuntimeError(f"torch's integers have 64 bits, and JAX is set to 32: write {_X64} first")
         super().__init__(jax.numpy)
 
@@ -58,7 +59,7 @@ class JaxLibrary(ArrayLibrary):
 
         shapes, dtypes = [shape for shape, _ in metas], [self.theirs(d) for _, d in metas]
         many = len(metas) > 1
-        out = array_api_extra.lazy_apply(
+        out: Any = array_api_extra.lazy_apply(
             call,
             *arrays,
             as_numpy=True,

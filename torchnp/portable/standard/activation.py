@@ -96,8 +96,9 @@ def log_sigmoid(lib: ArrayLibrary, self: Array) -> Array:
 
 @portable("aten::log_sigmoid_forward")
 def log_sigmoid_forward(lib: ArrayLibrary, self: Array) -> tuple[Array, Array]:
-    """Also the exponential of which the logarithm is taken."""
-    return tuple(lib.in_opmath(f, self) for f in (lambda x: -_log1p_exp(lib, -x), lambda x: lib.xp.exp(-lib.xp.abs(x))))
+    """Also ``exp(-abs(x))``, as on the CPU."""
+    f = lambda x: lib.xp.minimum(x, lib.xp.zeros_like(x)) - lib.xp.log1p(lib.xp.exp(-lib.xp.abs(x)))
+    return lib.in_opmath(f, self), lib.in_opmath(lambda x: lib.xp.exp(-lib.xp.abs(x)), self)
 
 
 @portable("aten::hardsigmoid")

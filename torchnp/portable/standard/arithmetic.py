@@ -86,7 +86,9 @@ def sign(lib: ArrayLibrary, self: Array) -> Array:
 def signbit(lib: ArrayLibrary, self: Array) -> Array:
     if dt.is_inexact(lib.dtype_of(self)):
         return lib.xp.signbit(self)
-    return lib.xp.zeros(tuple(self.shape), dtype=lib.theirs(dt.bool_)) | (self < lib.number(0, lib.dtype_of(self)))
+    if dt.is_bool(lib.dtype_of(self)):
+        return lib.full(self.shape, False, dt.bool_)
+    return self < lib.number(0, lib.dtype_of(self))
 
 
 def _rounding(function: str, *names: str) -> None:
@@ -239,7 +241,18 @@ def pow_(lib: ArrayLibrary, self: Any, exponent: Any) -> Array:
         return lib.in_opmath(lambda x: _small_power(lib, x, exponent), a)
     if not dt.is_inexact(d) and not lib.is_array(exponent) and exponent < 0:
         return NotImplemented
+    if lib.is_array(exponent) and dt.is_signed(d) and not dt.is_inexact(d):
+        return _integer_power(lib, a, b)
     return lib.in_opmath(lib.xp.pow, a, b)
+
+
+def _integer_power(lib: ArrayLibrary, a: Array, b: Array) -> Array:
+    """Negative powers truncate to 0, but for those of 1 and -1."""
+    zero, one = (lib.number(n, lib.dtype_of(a)) for n in (0, 1))
+    negative = b < zero
+    sign = lib.xp.where(lib.xp.bitwise_and(b, one) == one, a, one)
+    ones = lib.xp.where(lib.xp.abs(a) == one, sign, zero)
+    return lib.xp.where(negative, ones, lib.xp.pow(a, lib.xp.where(negative, zero, b)))
 
 
 def _small_power(lib: ArrayLibrary, x: Array, exponent: float) -> Array:
@@ -262,6 +275,8 @@ def hypot(lib: ArrayLibrary, self: Array, other: Array) -> Array:
 
 @portable("aten::logaddexp")
 def logaddexp(lib: ArrayLibrary, self: Array, other: Array) -> Array:
+    if any(dt.is_complex(lib.dtype_of(x)) for x in (self, other)):
+        return NotImplemented
     return lib.in_opmath(lib.xp.logaddexp, *lib.promote(self, other))
 
 
@@ -336,7 +351,7 @@ def imag(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.imag(self)
 
 
-@portable("aten::_conj", "aten::conj", "aten::_conj_physical", "aten::conj_physical", "aten::resolve_conj")
+@portable("aten::_conj", "aten::conj", "aten::_conj_physical", "aten::conj_physical")
 def conj(lib: ArrayLibrary, self: Array) -> Array:
     return lib.xp.conj(self) if dt.is_complex(lib.dtype_of(self)) else self
 

@@ -143,5 +143,7 @@ def clamp_max(lib: ArrayLibrary, self: Array, max: Any) -> Array:
 
 @portable("aten::heaviside")
 def heaviside(lib: ArrayLibrary, self: Array, values: Array) -> Array:
+    if dt.is_bool(lib.dtype_of(self)):
+        return lib.xp.logical_or(self, values)
     zero, one = lib.number(0, lib.dtype_of(self)), lib.number(1, lib.dtype_of(self))
     return lib.xp.where(self == zero, values, lib.xp.where(self > zero, one, zero))

@@ -13,8 +13,10 @@ from torchnp.portable.rows import Array, portable
 Ints = Sequence[int]
 
 
-def spread(values: Ints, n: int) -> list[int]:
+def spread(values: Ints | int, n: int) -> list[int]:
     """One value a dimension: a single one stands for all."""
+    if isinstance(values, int):
+        return [values] * n
     return list(values) * (n if len(values) == 1 else 1)
 
 
@@ -174,3 +176,13 @@ def conv_transpose(
     dilation: Ints = (1,),
 ) -> Array:
     return lib.call("aten::convolution", input, weight, bias, stride, padding, dilation, True, output_padding, groups)
+
+
+@portable("aten::im2col")
+def im2col(lib: ArrayLibrary, self: Array, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Array:
+    kernel, dilation, padding, stride = (spread(v, 2) for v in (kernel_size, dilation, padding, stride))
+    x = lib.xp.expand_dims(self, axis=0) if self.ndim == 3 else self
+    y = lib.xp.stack([seen for _, seen in windows(lib, x, kernel, stride, padding, dilation)], axis=2)
+    n, c, points, *space = y.shape
+    y = lib.xp.reshape(y, (n, c * points, math.prod(space)))
+    return y[0, ...] if self.ndim == 3 else y

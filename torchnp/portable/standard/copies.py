@@ -19,6 +19,7 @@ from torchnp.portable.rows import Array, portable
     "aten::lift_fresh",
     "aten::lift",
     "aten::positive",
+    "aten::resolve_conj",
     "aten::resolve_neg",
     "prims::view_of",
     "prims::clone",
@@ -81,5 +82,5 @@ def assert_scalar(lib: ArrayLibrary, self: Any, assert_msg: str) -> None:
 @portable("aten::_assert_async", "aten::_assert_async.msg")
 def assert_async(lib: ArrayLibrary, self: Array, assert_msg: str = "Expected Tensor to be non-zero") -> None:
     """Values are not checked inside a trace, where there are none."""
-    if not lib.is_traced(self) and not bool(self):
+    if not lib.is_traced(self) and not lib.item(self):
         raise RuntimeError(assert_msg)

@@ -113,6 +113,16 @@ def linspace(lib: ArrayLibrary, start: Any, end: Any, steps: int, *, dtype: Any 
     return lib.from_numpy(torchnp.table["aten::linspace"](start, end, steps, dtype=dtype))
 
 
+@portable("aten::tril_indices")
+def tril_indices(lib: ArrayLibrary, row: int, col: int, offset: int = 0, *, dtype: Any = None, **_: Any) -> Array:
+    return lib.from_numpy(torchnp.table["aten::tril_indices"](row, col, offset, dtype=dtype))
+
+
+@portable("aten::triu_indices")
+def triu_indices(lib: ArrayLibrary, row: int, col: int, offset: int = 0, *, dtype: Any = None, **_: Any) -> Array:
+    return lib.from_numpy(torchnp.table["aten::triu_indices"](row, col, offset, dtype=dtype))
+
+
 @portable("aten::eye")
 def eye(lib: ArrayLibrary, n: int, *, dtype: Any = None, **_: Any) -> Array:
     return lib.from_numpy(torchnp.table["aten::eye"](n, dtype=dtype))

@@ -92,7 +92,7 @@ def _several(
 ) -> Array:
     if s is not None:
         return NotImplemented
-    axes = tuple(range(self.ndim)) if dim is None else tuple(dim)
+    axes = tuple(range(self.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     return fft_c2c(lib, _complex(lib, self), axes, (_BY_NAME if forward else _INVERSE)[norm], forward)
 
 

@@ -105,6 +105,7 @@ def bucketize(
 def isin(
     lib: ArrayLibrary, elements: Array, test_elements: Array, *, assume_unique: bool = False, invert: bool = False
 ) -> Array:
+    elements, test_elements = lib.promote(elements, test_elements)
     tests = lib.xp.reshape(test_elements, (-1,))
     found = lib.xp.any(lib.xp.expand_dims(elements, axis=-1) == tests, axis=-1)
     return lib.xp.logical_not(found) if invert else found

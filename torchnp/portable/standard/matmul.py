@@ -89,5 +89,7 @@ def einsum(lib: ArrayLibrary, equation: str, tensors: list[Array], *, path: Any 
 
 @portable("aten::tensordot")
 def tensordot(lib: ArrayLibrary, self: Array, other: Array, dims_self: list[int], dims_other: list[int]) -> Array:
+    if any(self.shape[i] != other.shape[j] for i, j in zip(dims_self, dims_other)):
+        return NotImplemented  # torch broadcasts sizes of 1
     f = lambda a, b: lib.xp.tensordot(a, b, axes=(tuple(dims_self), tuple(dims_other)))
     return lib.in_opmath(f, self, other)

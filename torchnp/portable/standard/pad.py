@@ -60,7 +60,7 @@ def pad_circular(lib: ArrayLibrary, self: Array, pad: Sequence[int]) -> Array:
 def pad(
     lib: ArrayLibrary, self: Array, pad: Sequence[int], mode: str | int = "constant", value: float | None = None
 ) -> Array:
-    mode = ("constant", "reflect", "replicate", "circular")[mode] if isinstance(mode, int) else mode
+    mode = ("reflect", "replicate", "circular", "constant")[mode] if isinstance(mode, int) else mode
     if mode == "constant":
         return lib.call("aten::constant_pad_nd", self, pad, 0 if value is None else value)
     rows = {"reflect": reflection_pad, "replicate": replication_pad, "circular": pad_circular}

@@ -16,7 +16,8 @@ from torchnp.portable.standard.convolution import spread, windows
 Ints = Sequence[int]
 
 
-def _lowest(lib: ArrayLibrary, x: Array) -> Any:
+def lowest(lib: ArrayLibrary, x: Array) -> Any:
+    """The number below all others of an array's dtype."""
     d = lib.dtype_of(x)
     return -math.inf if dt.is_inexact(d) else int(np.iinfo(d).min)
 
@@ -25,12 +26,13 @@ def _maximum_over(
     lib: ArrayLibrary, x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil: bool
 ) -> Array:
     best = None
-    for _, seen in windows(lib, x, kernel, stride, padding, dilation, _lowest(lib, x), ceil):
+    for _, seen in windows(lib, x, kernel, stride, padding, dilation, lowest(lib, x), ceil):
         best = seen if best is None else lib.xp.maximum(best, seen)
     return best
 
 
-def _sizes(kernel: Ints, stride: Ints, n: int) -> tuple[list[int], list[int]]:
+def sizes_of(kernel: Ints, stride: Ints, n: int) -> tuple[list[int], list[int]]:
+    """A window's size and its stride, which is the size unless given."""
     kernel = spread(kernel, n)
     return kernel, spread(stride, n) if stride else kernel
 
@@ -46,7 +48,7 @@ def _max_pool(name: str, n: int) -> None:
         dilation: Ints = (1,),
         ceil_mode: bool = False,
     ) -> Array:
-        kernel, stride = _sizes(kernel_size, stride, n)
+        kernel, stride = sizes_of(kernel_size, stride, n)
         return _maximum_over(lib, self, kernel, stride, spread(padding, n), spread(dilation, n), ceil_mode)
 
 
@@ -66,16 +68,16 @@ def _max_pool_with_indices(name: str, n: int) -> None:
         dilation: Ints = (1,),
         ceil_mode: bool = False,
     ) -> tuple[Array, Array]:
-        kernel, stride = _sizes(kernel_size, stride, n)
+        kernel, stride = sizes_of(kernel_size, stride, n)
         rest = stride, spread(padding, n), spread(dilation, n)
         space = self.shape[-n:]
         at = lib.xp.reshape(lib.xp.arange(math.prod(space), dtype=lib.theirs(dt.int64)), tuple(space))
         best = index = None
         places = windows(lib, at, kernel, *rest, 0, ceil_mode)
-        for (_, seen), (_, place) in zip(windows(lib, self, kernel, *rest, _lowest(lib, self), ceil_mode), places):
+        for (_, seen), (_, place) in zip(windows(lib, self, kernel, *rest, lowest(lib, self), ceil_mode), places):
             if best is None:
                 best, index = seen, lib.xp.broadcast_to(place, tuple(seen.shape))
-                inside = self.shape and seen > _lowest(lib, self)
+                inside = self.shape and seen > lowest(lib, self)
                 continue
             # As in torch, later NaNs win, and of equal elements the first inside the input.
             better = (seen > best) | (~inside & (seen >= best)) if inside is not None else seen > best
@@ -118,7 +120,7 @@ def _avg_pool(name: str, n: int) -> None:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Array:
-        kernel, stride = _sizes(kernel_size, stride, n)
+        kernel, stride = sizes_of(kernel_size, stride, n)
         padding = spread(padding, n)
         if not dt.is_inexact(lib.dtype_of(self)):
             return NotImplemented
@@ -153,7 +155,8 @@ _avg_pool("aten::avg_pool3d", 3)
     "aten::_adaptive_avg_pool3d",
 )
 def adaptive_avg_pool(lib: ArrayLibrary, self: Array, output_size: Ints) -> Array:
-    """The mean over each dimension's bins: a product with a matrix of 1 / size, where they overlap."""
+    """The mean over each dimension's bins."""
+    output_size = [output_size] if isinstance(output_size, int) else output_size
     n = len(output_size)
     d = lib.dtype_of(self)
     if not dt.is_inexact(d):
@@ -178,7 +181,11 @@ def _binned(lib: ArrayLibrary, x: Array, dim: int, bins: int) -> Array:
         return lib.xp.mean(lib.xp.reshape(x, shape), axis=dim + 1)
     start = np.arange(bins) * length // max(bins, 1)
     end = -(-(np.arange(1, bins + 1) * length) // max(bins, 1))
-    at = np.arange(length)[:, None]
-    weights = ((at >= start) & (at < end)) / np.maximum(end - start, 1)
-    w = lib.astype(lib.from_numpy(weights), lib.dtype_of(x))
-    return lib.xp.moveaxis(lib.xp.matmul(lib.xp.moveaxis(x, dim, -1), w), -1, dim)
+    counts = end - start
+    at = start[:, None] + np.arange(counts.max(initial=0))  # bins overlap, and have as many as two sizes
+    inside = np.reshape(at < end[:, None], (*at.shape, *[1] * (x.ndim - dim - 1)))
+    seen = lib.xp.take(x, lib.from_numpy(np.minimum(at, length - 1).reshape(-1)), axis=dim)
+    seen = lib.xp.reshape(seen, (*x.shape[:dim], *at.shape, *x.shape[dim + 1 :]))
+    total = lib.xp.sum(lib.xp.where(lib.from_numpy(inside), seen, lib.number(0, lib.dtype_of(x))), axis=dim + 1)
+    sizes = lib.from_numpy(counts.reshape(-1, *[1] * (x.ndim - dim - 1)))
+    return total / lib.astype(sizes, lib.dtype_of(x))

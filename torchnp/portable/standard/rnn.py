@@ -162,3 +162,46 @@ def _recurrent(name: str, cell: Cell) -> None:
 _recurrent("aten::gru.input", _gru_cell)
 _recurrent("aten::rnn_tanh.input", _plain_cell("aten::tanh"))
 _recurrent("aten::rnn_relu.input", _plain_cell("aten::relu"))
+
+
+# ---------------------------------------------------------------- one step
+
+
+def _mixed(lib: ArrayLibrary, *arrays: Array) -> bool:
+    return len(set(map(lib.dtype_of, arrays))) > 1
+
+
+@portable("aten::lstm_cell")
+def lstm_cell(
+    lib: ArrayLibrary,
+    input: Array,
+    hx: Sequence[Array],
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None = None,
+    b_hh: Array | None = None,
+) -> tuple[Array, ...]:
+    if _mixed(lib, input, *hx, w_ih, w_hh):
+        return NotImplemented
+    return _lstm_cell(lib, tuple(hx), _product(lib, input, w_ih, b_ih), [w_ih, w_hh, b_ih, b_hh, None])[0]
+
+
+def _one_step(name: str, cell: Cell) -> None:
+    @portable(name)
+    def row(
+        lib: ArrayLibrary,
+        input: Array,
+        hx: Array,
+        w_ih: Array,
+        w_hh: Array,
+        b_ih: Array | None = None,
+        b_hh: Array | None = None,
+    ) -> Array:
+        if _mixed(lib, input, hx, w_ih, w_hh):
+            return NotImplemented
+        return cell(lib, (hx,), _product(lib, input, w_ih, b_ih), [w_ih, w_hh, b_ih, b_hh, None])[1]
+
+
+_one_step("aten::gru_cell", _gru_cell)
+_one_step("aten::rnn_tanh_cell", _plain_cell("aten::tanh"))
+_one_step("aten::rnn_relu_cell", _plain_cell("aten::relu"))

@@ -43,9 +43,10 @@ def save(program: Any) -> bytes:
 
 def export(module: torch.nn.Module, args: tuple, core: bool = False, batched: bool = False) -> Exported:
     """Export a module, after ``run_decompositions()`` if ``core``, and run torch."""
-    with warnings.catch_warnings():
+    # With opt_einsum, which JAX brings, torch chooses an order of products by sizes, and a dynamic one becomes static.
+    with warnings.catch_warnings(), torch.backends.opt_einsum.flags(enabled=False):
         warnings.simplefilter("ignore")
-        sizes = tuple({0: torch.export.Dim("batch", min=2, max=1 << 20)} for _ in args) if batched else None
+        sizes = tuple({0: torch.export.Dim("batch", min=2, max=1 << 30)} for _ in args) if batched else None
         program = torch.export.export(module, args, dynamic_shapes=sizes)
         program = program.run_decompositions() if core else program
         torch.manual_seed(0)

@@ -8,6 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from torchnp.tests.portable.more_models import MORE
+
 
 class MLP(nn.Module):
     """Linear layers, ReLU and GELU."""
@@ -572,3 +574,4 @@ EXAMPLES = {
     "wavenet": Example(WaveNet, lambda: (r(4, 1, 32),), True),
     "cond": Example(Cond, lambda: (r(4, 4),), False),
 }
+EXAMPLES |= {name: Example(*made) for name, made in MORE.items()}

@@ -59,3 +59,19 @@ def test_export_stablehlo(x, tmp_path, capsys):
     assert again.platforms == ("cpu", "tpu")
     given = np.load(x)[:2]
     np.testing.assert_allclose(again.call(given), torchnp.load(CONVNET)(given), rtol=0, atol=1e-6)
+
+
+def test_run_on_a_cluster(x, tmp_path, monkeypatch):
+    monkeypatch.setattr("torchnp.portable.cluster._CHUNK", 150)  # one row
+    pytest.importorskip("dask.array")
+    distributed = pytest.importorskip("distributed")
+    out = str(tmp_path / "y.npy")
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        command = ["run", CONVNET, "--dask", cluster.scheduler_address, "--input", f"input={x}", "--output", out]
+        assert main(command) == 0
+    np.testing.assert_allclose(np.load(out), torchnp.load(CONVNET)(np.load(x)), rtol=0, atol=1e-6)
+
+
+def test_a_cluster_runs_dask(x, capsys):
+    assert main(["run", CONVNET, "--dask", "tcp://127.0.0.1:1", "--xp", "jax", "--input", f"input={x}"]) == 2
+    assert "--dask takes neither another --xp" in capsys.readouterr().err
