@@ -124,7 +124,8 @@ def take_slices(x: ndarray, index: ndarray, axis: int) -> ndarray:
     """Compute ``x.take(index, axis)``, without NumPy's copy of an array that is not row-major if few slices are read."""
     if x.flags.c_contiguous or index.size * _FEW >= x.shape[axis]:
         return x.take(index, axis)
-    return np.asarray(x[(*[slice(None)] * axis, index)], order="C")
+    where: Any = (*[slice(None)] * axis, index)
+    return np.asarray(x[where], order="C")
 
 
 # ---------------------------------------------------------------- memory formats

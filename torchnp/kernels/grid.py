@@ -221,7 +221,9 @@ def places_of(taps: list[list[Tap]], block: Block, channels: int, strides: Ints)
         yield planes + reduce(np.add, places)
 
 
-def values_of(images: MemorySpan, taps: list[list[Tap]], block: Block, channels: int, dtype: np.dtype) -> Iterator[ndarray]:
+def values_of(
+    images: MemorySpan, taps: list[list[Tap]], block: Block, channels: int, dtype: np.dtype
+) -> Iterator[ndarray]:
     """Yield, for each neighbour of a block's points, its (C, points) values; they are 0 outside the image."""
     for near, places in zip(itertools.product(*taps), places_of(taps, block, channels, images.strides), strict=True):
         yield masked(dt.cast(images.flat.take(places, mode="clip"), dtype), mask_of(near))
