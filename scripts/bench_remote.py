@@ -23,7 +23,7 @@ from typing import Any
 import bench_wire
 import numpy as np
 import torch
-from bench_rpc import OPERATORS, mlp
+from bench_handles import OPERATORS, mlp
 from torch.nn import functional as F
 
 from torchnp import rpc

@@ -20,7 +20,7 @@ from typing import Any
 from query_torch import difference_examples as examples
 
 import torchnp
-from opinfo_tests.proof import tier
+from opinfo_tests.proof import proof_command
 from torchnp.core.schema import of_any_version
 from torchnp.difference_catalogue import CHAPTERS
 from torchnp.differences import Difference
@@ -36,7 +36,7 @@ DATA = Path(torchnp.__file__).parent / "data"
 
 def ops_lines() -> list[str]:
     """Return the lines of ops.json: every overload that a known version of torch registers."""
-    tried = tier.read()
+    tried = proof_command.read()
     own = (name for name in of_any_version() if op_index.is_own(name))
     return json_export.listed(op_index.declared(name, tried.get(name, ())) for name in own).split("\n")
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from torchnp._private import seed_engine
+from torchnp._private_numpy import seed_engine
 from torchnp.kernels.numerics.box_muller import PAIRS, box_muller32, box_muller64, libm
 from torchnp.threads import blocks
 from torchnp.thresholds import Threshold

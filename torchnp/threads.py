@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from torchnp._private import enter_quiet
+from torchnp._private_numpy import enter_quiet
 from torchnp.thresholds import Threshold
 
 Part = TypeVar("Part")

@@ -18,7 +18,7 @@ import numpy as np
 from ..backends.torch_backend import TorchDevice
 from ..case import DTYPES, Array, Case, is_complex, is_float, map_tree, whole, window
 from ..schemas import all_schemas, is_of_matrices
-from . import layers
+from . import model_parts
 from .drawable import is_trusting
 from .samples.extra.make_calls import own_cases
 from .samples.opinfo import registered, samples_of, supported
@@ -69,7 +69,7 @@ def large_tasks(ops: frozenset[str]) -> list[Task]:
     """Return a task for each layer of a model, and one for each source of recorded calls."""
     sources = sorted({source_of()[op] for op in ops})
     return [
-        *(Task(f"{LARGE}layers/{name}", "float32") for name in layers.LAYERS),
+        *(Task(f"{LARGE}layers/{name}", "float32") for name in model_parts.LAYERS),
         *(Task(f"{LARGE}{source}", best_dtype(source)) for source in sources),
     ]
 
@@ -85,7 +85,7 @@ def run_large(task: Task, recorder: Recorder, seed: int) -> Iterator[None]:
     """Pass the large calls of a task to the recorder's sink; yield after each overload."""
     source = task.source.removeprefix(LARGE)
     if source.startswith("layers/"):
-        yield from layers.run_layer(source.removeprefix("layers/"), recorder, LEAST)
+        yield from model_parts.run_layer(source.removeprefix("layers/"), recorder, LEAST)
         return
     ops = [op for op, place in source_of().items() if place == source and recorder.wanted(op) and can_be_scaled(op)]
     bases = recorded(Task(source, task.dtype), frozenset(ops), seed) if ops else {}

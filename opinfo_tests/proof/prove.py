@@ -23,7 +23,7 @@ from ..generate.samples.opinfo_reach import plan
 from ..generate.strategies import plan as plan_draws
 from ..generate.task import DRAWN, Task
 from ..run import oracle_cache
-from . import amend as _amend  # noqa: F401  registers the amendments
+from . import all_amendments as _amendments  # noqa: F401  registers the amendments
 from .explain_disagreements import Explanation, explain
 from .mapping import SPELLINGS
 from .natural_call import FOREIGN, NaturalCall, NoNaturalCallError, build, source_of

@@ -90,7 +90,7 @@ def run(a: argparse.Namespace) -> int:
         ops = in_families(a.families, ops or registered())
     if a.proof:
         try:
-            from ..proof.tier import show_proof
+            from ..proof.proof_command import show_proof
         except ModuleNotFoundError:
             raise SystemExit("opinfo_tests: --proof needs a clone: what it runs is not in the wheel") from None
         return show_proof(console, ops, a.draws, a.messages, plant=a.plant, keep=a.accept)

@@ -6,7 +6,7 @@ import pytest
 from opinfo_tests.backends.load import load_backend
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import Array, Case, whole
-from opinfo_tests.generate import large_calls, layers
+from opinfo_tests.generate import large_calls, model_parts
 from opinfo_tests.generate.large_calls import LEAST, MOST, large_tasks, recorded, scaled, source_of
 from opinfo_tests.generate.samples.recording import Recorder
 from opinfo_tests.generate.task import LARGE, Task
@@ -60,8 +60,8 @@ def test_values_and_layouts_are_like_those_recorded():
 def test_each_overload_has_one_source():
     tasks = large_tasks(frozenset(["aten::add.Tensor", "aten::add.out", "aten::mul.Tensor"]))
     sources = [t.source.removeprefix(LARGE) for t in tasks]
-    assert sources[: len(layers.LAYERS)] == [f"layers/{name}" for name in layers.LAYERS]
-    assert set(sources[len(layers.LAYERS) :]) == {
+    assert sources[: len(model_parts.LAYERS)] == [f"layers/{name}" for name in model_parts.LAYERS]
+    assert set(sources[len(model_parts.LAYERS) :]) == {
         source_of()[f"aten::{op}"] for op in ("add.Tensor", "add.out", "mul.Tensor")
     }
 
@@ -69,7 +69,7 @@ def test_each_overload_has_one_source():
 @pytest.mark.parametrize("name", ["ctc_batch", "segmentation_head"])
 def test_a_layer_is_recorded_as_it_calls(name):
     found = []
-    for _ in layers.run_layer(name, Recorder(lambda op: True, found.append), LEAST):
+    for _ in model_parts.run_layer(name, Recorder(lambda op: True, found.append), LEAST):
         pass
     ops = {case.op for case in found}
     expected = {
@@ -102,7 +102,7 @@ def test_the_summary_lists_what_takes_far_more():
 
 
 def test_the_tier_judges_and_measures(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(layers, "LAYERS", {})
+    monkeypatch.setattr(model_parts, "LAYERS", {})
     monkeypatch.setattr(command, "control", lambda *given: "")
     report = tmp_path / "report.jsonl"
     given = ["--tier", "large", "--ops", "aten::cdist,aten::softplus", "--jobs", "0", "--report", str(report)]

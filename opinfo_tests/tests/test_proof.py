@@ -13,9 +13,9 @@ import torchnp
 from opinfo_tests.backends.backend import Seen
 from opinfo_tests.case import Array, Case, whole
 from opinfo_tests.generate.samples.extra.all_rows import UNREACHED
+from opinfo_tests.proof import proof_command, template_helpers
 from opinfo_tests.proof import prove as proving
-from opinfo_tests.proof import template_helpers, tier
-from opinfo_tests.proof.amend import AMENDMENTS, EXPECTATIONS
+from opinfo_tests.proof.all_amendments import AMENDMENTS, EXPECTATIONS
 from opinfo_tests.proof.fault_injection import plant
 from opinfo_tests.proof.natural_call import NoNaturalCallError, build
 from opinfo_tests.proof.pairs import answer_of, compare
@@ -80,7 +80,7 @@ def test_what_the_selection_lists_is_seen(accounts):
 
 
 def test_the_share_on_which_numpy_is_right(accounts):
-    lines = dict(line.split("\t", 1) for line in tier.lines(accounts)[1:])
+    lines = dict(line.split("\t", 1) for line in proof_command.lines(accounts)[1:])
     pairs, agree = map(int, lines["aten::sin"].split("\t"))
     assert 0 < agree < pairs
     assert accounts["aten::sin"].right == agree / pairs
@@ -191,8 +191,8 @@ def test_other_random_numbers_are_compared_as_samples(change, how):
 
 def test_families_without_proof_have_counterparts_and_no_pairs():
     families = {torchnp.table[op].family for op in proving.provable()}
-    assert tier.WITHOUT.keys() < families
-    left = proving.provable() - tier.proved()
+    assert proof_command.WITHOUT.keys() < families
+    left = proving.provable() - proof_command.proved()
     assert left and not any(a.pairs for a in prove(left, 20).values())
 
 
@@ -201,12 +201,12 @@ def test_amendments_are_of_differences_that_there_are():
 
 
 def test_the_published_shares_are_of_overloads_with_a_counterpart():
-    assert tier.read().keys() <= proving.provable()
+    assert proof_command.read().keys() <= proving.provable()
     assert torch.is_tensor(torch.ones(1)) and torchnp.table
 
 
 def test_counterparts_are_compared_or_it_is_said_why_not():
-    assert tier.proved() - tier.read().keys() == tier.proved() & UNREACHED.keys()
+    assert proof_command.proved() - proof_command.read().keys() == proof_command.proved() & UNREACHED.keys()
 
 
 @pytest.mark.parametrize(
@@ -234,9 +234,9 @@ def test_no_window_is_written_outside_of_its_array():
 
 def test_the_counts_are_rewritten_when_that_is_asked(monkeypatch, tmp_path):
     """They differ from machine to machine by a tie, and what ships is made of them: CI's run leaves them alone."""
-    monkeypatch.setattr(tier, "DATA", tmp_path / "proof.tsv")
-    monkeypatch.setattr(tier, "prove", lambda ops, draws: {})
-    tier.show_proof(Console(), None)
-    assert not tier.DATA.exists()
-    tier.show_proof(Console(), None, keep=True)
-    assert tier.DATA.read_text(encoding="utf-8").splitlines() == [tier.HEAD]
+    monkeypatch.setattr(proof_command, "DATA", tmp_path / "proof.tsv")
+    monkeypatch.setattr(proof_command, "prove", lambda ops, draws: {})
+    proof_command.show_proof(Console(), None)
+    assert not proof_command.DATA.exists()
+    proof_command.show_proof(Console(), None, keep=True)
+    assert proof_command.DATA.read_text(encoding="utf-8").splitlines() == [proof_command.HEAD]

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from torchnp._private import enter_quiet, leave_quiet
+from torchnp._private_numpy import enter_quiet, leave_quiet
 from torchnp.core.elementwise_strips import stripwise, takes_strips
 from torchnp.core.error_classes import of_version
 from torchnp.core.errors import FAILURES

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp._private import sobol_directions
+from torchnp._private_numpy import sobol_directions
 from torchnp.core.checks import check, check_fits, check_type, dim_of, require, wrap_dim
 from torchnp.core.errors import shape_text
 from torchnp.core.registry import kernel

@@ -40,7 +40,7 @@ GROUPS = (
         "gives or takes a factorization in LAPACK's packed form, which SciPy wraps differently",
         "qr_svd_eigh/* ldl/* lu/* triangular/*",
     ),
-    ("is a Fourier transform that SciPy alone has, of several dimensions or of windows", "fft/* spectral/*"),
+    ("is a Fourier transform that SciPy alone has, of several dimensions or of windows", "fft/* stft/*"),
     (
         "is a polynomial; scipy.special has some by other names (eval_chebyu, eval_sh_chebyt, eval_sh_chebyu)",
         "polynomial/*",

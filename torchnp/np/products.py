@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchnp._private import parse_einsum_input
+from torchnp._private_numpy import parse_einsum_input
 from torchnp.np import elementwise as el
 from torchnp.np.axes import normal_axis
 from torchnp.np.dtypes import HALVES, as_tensor, carried, cast, loop_dtypes, result_dtype, torch_dtype, uncarried

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchnp._private import NO_VALUE
+from torchnp._private_numpy import NO_VALUE
 from torchnp.np import elementwise as el
 from torchnp.np.axes import merged_last, normal_axis, reduced_axes, restored
 from torchnp.np.dtypes import as_tensor, carried_ordered, cast, kind, torch_dtype

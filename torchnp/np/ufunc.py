@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchnp._private import NO_VALUE
+from torchnp._private_numpy import NO_VALUE
 from torchnp.np.dtypes import (
     HALVES,
     as_tensor,

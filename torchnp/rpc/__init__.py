@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torchnp.rpc.client.program.remote_program import RemoteProgram
     from torchnp.rpc.client.session.connect import connect
     from torchnp.rpc.client.session.session import Session, Stats, local
-    from torchnp.rpc.client.tensor.release import Quote
+    from torchnp.rpc.client.tensor.publish import Quote
     from torchnp.rpc.client.tensor.rpctensor import RPCTensor
     from torchnp.rpc.exceptions import (
         AuthenticationError,
@@ -77,7 +77,7 @@ _HOMES = {
     "Token": "server.config.tokens",
     "Session": "client.session.session",
     "RemoteProgram": "client.program.remote_program",
-    "Quote": "client.tensor.release",
+    "Quote": "client.tensor.publish",
     "Stats": "client.session.session",
     "connect": "client.session.connect",
     "local": "client.session.session",

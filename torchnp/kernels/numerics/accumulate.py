@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchnp._private import add_rows_of
+from torchnp._private_numpy import add_rows_of
 from torchnp.dtypes import (
     HALVES,
     cast,

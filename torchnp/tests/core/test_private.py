@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import torchnp
-from torchnp import _private
+from torchnp import _private_numpy
 
 PACKAGE = Path(torchnp.__file__).parent
 TREES = {
@@ -65,7 +65,7 @@ def foreign_privates(tree):
 def test_private_names_stand_in_four_modules():
     found = {module: list(foreign_privates(tree)) for module, tree in TREES.items()}
     assert {module for module, names in found.items() if names} == {
-        "_private.py",
+        "_private_numpy.py",
         "compiler/_private.py",
         "device/_private.py",
         "interop/_private.py",
@@ -100,8 +100,8 @@ if hasattr(np, "_core"):
     del np._core.umath._extobj_contextvar
 import warnings; warnings.simplefilter("error", RuntimeWarning)
 import torchnp
-from torchnp import _private
-assert _private.leave_quiet is _private._leave_errstate
+from torchnp import _private_numpy
+assert _private_numpy.leave_quiet is _private._leave_errstate
 x = np.array([0.0, 1.0], np.float32)
 assert str(torchnp.aten.log(x)) == "[-inf   0.]", torchnp.aten.log(x)
 assert np.isnan(torchnp.aten.var(x[:1]))
@@ -119,7 +119,7 @@ except FloatingPointError:
 
 @pytest.mark.parametrize("umath", [np._core.umath if hasattr(np, "_core") else None, types.SimpleNamespace(), None])
 def test_quiet_state(umath):
-    enter, leave = _private.quiet_state(umath)
+    enter, leave = _private_numpy.quiet_state(umath)
     with np.errstate(divide="warn", invalid="raise"):
         before, token = np.geterr(), enter()
         assert set(np.geterr().values()) == {"ignore"}
@@ -132,29 +132,29 @@ def test_rows_are_added_alike(dtype):
     rng = np.random.default_rng(0)
     index, rows = rng.integers(0, 5, 40), rng.standard_normal((40, 9)).astype(dtype)
     one, other = np.ones((5, 9), dtype), np.ones((5, 9), dtype)
-    _private.add_rows_of()(one, index, rows)
-    _private.add_rows_at(other, index, rows)
+    _private_numpy.add_rows_of()(one, index, rows)
+    _private_numpy.add_rows_at(other, index, rows)
     assert np.array_equal(one, other)
 
 
 def test_without_scipys_loop(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.sparse._sparsetools", None)
-    assert _private.add_rows_of.__wrapped__() is _private.add_rows_at
+    assert _private_numpy.add_rows_of.__wrapped__() is _private_numpy.add_rows_at
 
 
 @pytest.mark.parametrize("seed", [0, 5489, 2**32 - 1])
 def test_engines_are_seeded_alike(seed):
     without = type("MT19937", (np.random.MT19937,), {"_legacy_seeding": None})  # NumPy compares the class's name
     one, other = np.random.MT19937(1), without(1)
-    _private.seed_engine(one, seed)
-    _private.seed_engine(other, seed)
+    _private_numpy.seed_engine(one, seed)
+    _private_numpy.seed_engine(other, seed)
     assert np.array_equal(one.random_raw(1300), other.random_raw(1300))
 
 
 def test_without_scipys_direction_numbers(monkeypatch):
     from scipy.stats import qmc
 
-    assert _private.sobol_directions(3, 30).shape == (3, 30)
+    assert _private_numpy.sobol_directions(3, 30).shape == (3, 30)
     monkeypatch.setattr(qmc, "Sobol", lambda *args, **kwargs: types.SimpleNamespace())
     with pytest.raises(RuntimeError, match="direction numbers: use SciPy"):
         torchnp.aten._sobol_engine_initialize_state_(np.zeros((3, 30), np.int64), 3)

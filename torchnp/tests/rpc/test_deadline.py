@@ -12,7 +12,7 @@ import torch
 
 from torchnp import rpc
 from torchnp.core.schema import load
-from torchnp.rpc.server.privacy import gate
+from torchnp.rpc.server.privacy import publish_rows
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.tests.rpc import server_pool
 
@@ -69,14 +69,14 @@ def test_a_release_that_was_late_is_paid_for_once(tmp_path, monkeypatch):
     ledger.set_budget("d", 5.0, 1e-6)
     ledger.set_budget("d", 5.0, 1e-6, "client")
     ledger.close()
-    release, drawn = gate.release_rows, []
+    release, drawn = publish_rows.release_rows, []
 
     def slowly(*args):
         time.sleep(0.3 if not drawn else 0.0)
         drawn.append(release(*args))
         return drawn[-1]
 
-    monkeypatch.setattr(gate, "release_rows", slowly)
+    monkeypatch.setattr(publish_rows, "release_rows", slowly)
     with rpc.local(datasets={"d": np.ones((50, 3))}, ledger=tmp_path / "l.db") as session:
         x, terms = session.dataset("d"), {"reduce": "sum", "clip": 1.0, "eps": 0.5}
         session.deadline = 0.05

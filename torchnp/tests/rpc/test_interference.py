@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from torchnp.rpc import wire
-from torchnp.rpc.server.privacy import gate
+from torchnp.rpc.server.privacy import publish_rows
 from torchnp.rpc.server.privacy.release import plan
 from torchnp.rpc.server.privacy.timing import Pace
 from torchnp.rpc.server.session.executor import Executor
@@ -56,7 +56,7 @@ def test_the_comparison_finds_a_release_whose_cost_goes_by_the_values(monkeypatc
         largest = float(np.nanmax(np.abs(array), initial=0.0)) if array.dtype.kind in "fiu" else clip
         return plan(label, array, reduce, min(clip, largest) or clip, *rest)
 
-    monkeypatch.setattr(gate, "plan", tight)
+    monkeypatch.setattr(publish_rows, "plan", tight)
     player = Releasing(11, tmp_path)
     player.play(2000)
     assert any(difference.startswith("QuoteRequest of") for difference in player.differences)

@@ -15,7 +15,7 @@ import pytest
 from torchnp import cli, rpc
 from torchnp.rpc import wire
 from torchnp.rpc.server.config.limits import Limits
-from torchnp.rpc.server.privacy import accountant, gate
+from torchnp.rpc.server.privacy import accountant, publish_rows
 from torchnp.rpc.server.privacy import release as releases
 from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
 from torchnp.rpc.server.privacy.row_labels import Rows
@@ -46,20 +46,20 @@ def _debits(ledger):
 
 
 def test_the_same_key_gives_the_same_bytes_and_pays_once(ledger):
-    first = gate.release_rows(ledger, "ann", _entry(), _request("k"))
-    again = gate.release_rows(Ledger(ledger.path), "ann", _entry(), _request("k"))
-    other = gate.release_rows(ledger, "ann", _entry(), _request("l"))
+    first = publish_rows.release_rows(ledger, "ann", _entry(), _request("k"))
+    again = publish_rows.release_rows(Ledger(ledger.path), "ann", _entry(), _request("k"))
+    other = publish_rows.release_rows(ledger, "ann", _entry(), _request("l"))
     assert first.tobytes() == again.tobytes() != other.tobytes()
     assert [e.key for e in _debits(ledger)] == ["k", "l"]
     with pytest.raises(rpc.PrivacyError, match="used for a release with other parameters"):
-        gate.release_rows(ledger, "ann", _entry(), _request("k", clip=2.0))
+        publish_rows.release_rows(ledger, "ann", _entry(), _request("k", clip=2.0))
     ledger.verify()
 
 
 def test_a_key_is_its_clients_own(ledger):
     ledger.set_budget("d", 2.0, 1e-6, "bob")
-    mine = gate.release_rows(ledger, "ann", _entry(), _request("k"))
-    assert gate.release_rows(ledger, "bob", _entry(), _request("k")).tobytes() != mine.tobytes()
+    mine = publish_rows.release_rows(ledger, "ann", _entry(), _request("k"))
+    assert publish_rows.release_rows(ledger, "bob", _entry(), _request("k")).tobytes() != mine.tobytes()
     assert len(_debits(ledger)) == 2
 
 
@@ -67,7 +67,7 @@ def test_a_budget_ends(ledger):
     count = 0
     with pytest.raises(rpc.BudgetError, match="for the client 'ann' is not enough.*Nothing was spent"):
         for count in range(100):
-            gate.release_rows(ledger, "ann", _entry(), _request(f"k{count}", eps=0.7))
+            publish_rows.release_rows(ledger, "ann", _entry(), _request(f"k{count}", eps=0.7))
     account = ledger.account("ann", "d")
     rho = accountant.rho_of(0.7, 1e-6)
     assert count == int(accountant.rho_of(2.0, 1e-6) / rho) > 1
@@ -78,25 +78,25 @@ def test_a_budget_ends(ledger):
 def test_clients_together_are_bounded_by_the_dataset(ledger):
     for name in ("bob", "cat"):
         ledger.set_budget("d", 3.0, 1e-6, name)
-    gate.release_rows(ledger, "bob", _entry(), _request("k", eps=2.5))
+    publish_rows.release_rows(ledger, "bob", _entry(), _request("k", eps=2.5))
     with pytest.raises(rpc.BudgetError, match="for everybody together is not enough"):
-        gate.release_rows(ledger, "cat", _entry(), _request("k", eps=2.5))
+        publish_rows.release_rows(ledger, "cat", _entry(), _request("k", eps=2.5))
 
 
 def test_there_is_no_budget_until_the_owner_gives_one(ledger):
     with pytest.raises(
         rpc.BudgetError, match="the client 'bob' has no privacy budget of 'd'.*torchnp owner grant bob d"
     ):
-        gate.release_rows(ledger, "bob", _entry(), _request("k"))
+        publish_rows.release_rows(ledger, "bob", _entry(), _request("k"))
     ledger.revoke("ann", "d")
     with pytest.raises(rpc.BudgetError, match="'ann' has no privacy budget"):
-        gate.release_rows(ledger, "ann", _entry(), _request("k"))
+        publish_rows.release_rows(ledger, "ann", _entry(), _request("k"))
     ledger.set_budget("d", 2.0, 1e-6, "ann")
     ledger.freeze("d")
     with pytest.raises(rpc.BudgetError, match="frozen"):
-        gate.release_rows(ledger, "ann", _entry(), _request("k"))
+        publish_rows.release_rows(ledger, "ann", _entry(), _request("k"))
     ledger.freeze("d", on=False)
-    gate.release_rows(ledger, "ann", _entry(), _request("k"))
+    publish_rows.release_rows(ledger, "ann", _entry(), _request("k"))
 
 
 def test_many_clients_at_once_do_not_overspend(ledger):
@@ -145,23 +145,23 @@ def test_a_killed_server_keeps_the_debit_and_draws_no_second_time(ledger, number
             os.kill(os.getpid(), signal.SIGKILL)
         return value
 
-    monkeypatch.setattr(gate, "draw", draw)
+    monkeypatch.setattr(publish_rows, "draw", draw)
     child = os.fork()
     if child == 0:  # no pytest, no cleaning up: as a server that is killed
         try:
-            gate.release_rows(ledger, "ann", _entry(), _request("k"))
+            publish_rows.release_rows(ledger, "ann", _entry(), _request("k"))
             os.kill(os.getpid(), signal.SIGKILL)
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     after = Ledger(ledger.path)
     if at == "stored":
-        first, second = (gate.release_rows(after, "ann", _entry(), _request("k")).tobytes() for _ in range(2))
+        first, second = (publish_rows.release_rows(after, "ann", _entry(), _request("k")).tobytes() for _ in range(2))
         assert first == second
     else:
         for _ in range(2):
             with pytest.raises(rpc.PrivacyError, match="paid for, and its result is not there"):
-                gate.release_rows(after, "ann", _entry(), _request("k"))
+                publish_rows.release_rows(after, "ann", _entry(), _request("k"))
     assert len(_debits(after)) == 1
     assert (draws.read_bytes() if draws.exists() else b"") == (b"" if at == "reserved" else b"x")
     after.verify()
@@ -201,12 +201,12 @@ def test_a_full_disk_at_the_debit_releases_nothing(ledger):
     drawn = 0
     with pytest.raises(rpc.LedgerError, match="cannot be used: database or disk is full"):
         for drawn in range(1000):
-            gate.release_rows(ledger, "ann", _entry(np.ones((5, 400))), _request(f"k{drawn}", eps=0.001))
+            publish_rows.release_rows(ledger, "ann", _entry(np.ones((5, 400))), _request(f"k{drawn}", eps=0.001))
     db.execute("PRAGMA max_page_count = 1000000")
     results = [e for e in ledger.entries() if e.kind == "result"]
     assert len(results) == drawn and drawn <= len(_debits(ledger)) <= drawn + 1
     ledger.verify()
-    gate.release_rows(ledger, "ann", _entry(), _request("afterwards", eps=0.001))
+    publish_rows.release_rows(ledger, "ann", _entry(), _request("afterwards", eps=0.001))
 
 
 def test_a_full_disk_at_the_result_keeps_the_debit_and_sends_nothing(ledger, monkeypatch):
@@ -217,14 +217,14 @@ def test_a_full_disk_at_the_result_keeps_the_debit_and_sends_nothing(ledger, mon
         drawn.append(releases.draw(*args))
         return drawn[-1]
 
-    monkeypatch.setattr(gate, "draw", draw)
+    monkeypatch.setattr(publish_rows, "draw", draw)
     entry = _entry(np.ones((5, 4000)))
     with pytest.raises(rpc.LedgerError, match="cannot be used: database or disk is full"):
-        gate.release_rows(ledger, "ann", entry, _request("k"))
+        publish_rows.release_rows(ledger, "ann", entry, _request("k"))
     db.execute("PRAGMA max_page_count = 1000000")
     assert len(drawn) == len(_debits(ledger)) == 1
     with pytest.raises(rpc.PrivacyError, match="not drawn again"):
-        gate.release_rows(ledger, "ann", entry, _request("k"))
+        publish_rows.release_rows(ledger, "ann", entry, _request("k"))
     assert len(drawn) == 1
     ledger.verify()
 
@@ -232,10 +232,10 @@ def test_a_full_disk_at_the_result_keeps_the_debit_and_sends_nothing(ledger, mon
 def test_old_results_go_and_their_debits_stay(ledger, monkeypatch):
     monkeypatch.setattr("torchnp.rpc.server.privacy.ledger.KEPT", 2)
     for i in range(4):
-        gate.release_rows(ledger, "ann", _entry(), _request(f"k{i}", eps=0.01))
+        publish_rows.release_rows(ledger, "ann", _entry(), _request(f"k{i}", eps=0.01))
     with pytest.raises(rpc.PrivacyError, match="no longer kept"):
-        gate.release_rows(ledger, "ann", _entry(), _request("k1", eps=0.01))
-    gate.release_rows(ledger, "ann", _entry(), _request("k2", eps=0.01))
+        publish_rows.release_rows(ledger, "ann", _entry(), _request("k1", eps=0.01))
+    publish_rows.release_rows(ledger, "ann", _entry(), _request("k2", eps=0.01))
     assert len(_debits(ledger)) == 4
     ledger.verify()
 
@@ -255,7 +255,7 @@ def test_old_results_go_and_their_debits_stay(ledger, monkeypatch):
 )
 def test_tampering_is_found(ledger, change, words, capsys):
     for i in range(2):
-        gate.release_rows(ledger, "ann", _entry(), _request(f"k{i}"))
+        publish_rows.release_rows(ledger, "ann", _entry(), _request(f"k{i}"))
     head = ledger.verify()
     ledger.close()
     db = sqlite3.connect(ledger.path)
@@ -300,7 +300,7 @@ def test_an_owner_gives_takes_looks_and_stops(tmp_path, capsys):
         "ann may spend epsilon 2 at delta 1e-06 of d" in _owner(capsys, path, "grant", "ann", "d", "--epsilon", "2")[1]
     )
     ledger = Ledger(path)
-    gate.release_rows(ledger, "ann", _entry(), _request("k"))
+    publish_rows.release_rows(ledger, "ann", _entry(), _request("k"))
     _, table, _ = _owner(capsys, path, "budget")
     assert [line.split()[:5] for line in table.splitlines()] == [
         ["dataset", "client", "epsilon", "spent", "delta"],

@@ -14,8 +14,8 @@ import torch
 
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server.privacy import gate
 from torchnp.rpc.server.privacy import ledger as module
+from torchnp.rpc.server.privacy import publish_rows
 from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
 from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.service import Service
@@ -24,7 +24,7 @@ from torchnp.tests.rpc.test_ledger import _debits, _entry, _owner, _request, led
 
 
 def _release(book, key, array=None, **terms):
-    return gate.release_rows(book, "ann", _entry(array), _request(key, **terms))
+    return publish_rows.release_rows(book, "ann", _entry(array), _request(key, **terms))
 
 
 def test_a_result_that_cannot_be_kept_costs_nothing(ledger, monkeypatch):  # noqa: F811
@@ -36,7 +36,7 @@ def test_a_result_that_cannot_be_kept_costs_nothing(ledger, monkeypatch):  # noq
 
 
 def test_a_release_that_there_is_no_memory_for_costs_nothing(ledger, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(gate, "SCRATCH", 1 << 50)
+    monkeypatch.setattr(publish_rows, "SCRATCH", 1 << 50)
     with pytest.raises(rpc.PrivacyError, match=r"no memory for a release.*Nothing was spent"):
         _release(ledger, "k")
     assert not _debits(ledger)
@@ -79,7 +79,7 @@ def test_terms_of_any_size_have_an_answer(ledger):  # noqa: F811
     for clip, value, name, reduce in itertools.product(clips, values, ("sigma", "eps"), ("sum", "mean")):
         terms = wire.Terms(reduce, clip, **{name: value})
         try:
-            quoted = gate.quote(ledger, "ann", _entry(), wire.QuoteRequest(1, 0, 0, terms))
+            quoted = publish_rows.quote(ledger, "ann", _entry(), wire.QuoteRequest(1, 0, 0, terms))
         except rpc.PrivacyError as error:
             assert len(str(error)) > 20
         else:

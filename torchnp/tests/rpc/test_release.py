@@ -13,7 +13,7 @@ from scipy import stats
 
 from torchnp import rpc
 from torchnp.rpc.exceptions import PrivacyError
-from torchnp.rpc.server.privacy import accountant, gate
+from torchnp.rpc.server.privacy import accountant, publish_rows
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.privacy.noise import discrete_gaussian
 from torchnp.rpc.server.privacy.release import draw, lattice_rows, plan
@@ -285,7 +285,7 @@ def test_a_release_whose_rows_vanish_is_refused(terms):
 
 def test_each_release_costs_a_unit_at_least():
     made = plan(Rows("d", 0), np.ones((5, 2)), "sum", 1.0, 2.0**20.9, None, 1e-6)
-    assert made.bound == 1 and gate._units(made) >= 1
+    assert made.bound == 1 and publish_rows._units(made) >= 1
     vanishing = replace(made, noise=made.noise << 200)
-    assert accountant.units_up(vanishing.rho) <= 1 and gate._units(vanishing) == 1
-    assert gate._units(replace(made, bound=0)) == 1
+    assert accountant.units_up(vanishing.rho) <= 1 and publish_rows._units(vanishing) == 1
+    assert publish_rows._units(replace(made, bound=0)) == 1

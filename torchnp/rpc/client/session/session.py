@@ -32,7 +32,7 @@ from torchnp.rpc.client.session.create import Creation
 from torchnp.rpc.client.session.upload_cache import SMALLEST, UploadCache
 from torchnp.rpc.client.tensor.conj_neg import toggled
 from torchnp.rpc.client.tensor.indexing_by_handle import get_item, length, set_item
-from torchnp.rpc.client.tensor.release import Quote, terms_of
+from torchnp.rpc.client.tensor.publish import Quote, terms_of
 from torchnp.rpc.client.tensor.remote_refs import RemoteObject, keep_interrupts
 from torchnp.rpc.client.tensor.rpctensor import RPCTensor
 from torchnp.rpc.client.transports.requests import Announced, PublishFuture, check_seconds

@@ -8,7 +8,7 @@ from torchnp.engine.tensor.call_sites import caller
 from torchnp.engine.tensor.handles import BaseHandleTensor
 from torchnp.engine.tensor.overload_info import OverloadInfo
 from torchnp.engine.tensor.shape_inference import InferredResults
-from torchnp.rpc.client.tensor.release import Published
+from torchnp.rpc.client.tensor.publish import Published
 from torchnp.rpc.client.tensor.remote_refs import RemoteObject
 
 FRAMES = 4  # known frames inside torchnp: `caller`, `_emit`, and at least two of `torchnp.engine.tensor.handles`

@@ -16,7 +16,7 @@ from torchnp.rpc.exceptions import LedgerError, PrivacyError, ProtocolError, Quo
 from torchnp.rpc.server.config.tokens import Rights
 from torchnp.rpc.server.monitoring.counters import Count, Counters
 from torchnp.rpc.server.monitoring.event_log import note, place_of
-from torchnp.rpc.server.privacy import disclosure, gate, row_labels
+from torchnp.rpc.server.privacy import disclosure, publish_rows, row_labels
 from torchnp.rpc.server.privacy.disclosure import RAISED
 from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.executor import Executor
@@ -264,7 +264,7 @@ class Connection:
             else:
                 self._check_release()
                 start = time.perf_counter()
-                array = gate.release_rows(self.service.ledger, self.rights.client, entry, request)
+                array = publish_rows.release_rows(self.service.ledger, self.rights.client, entry, request)
                 took = time.perf_counter() - start  # this time hardly depends on the values
                 self.executor.pace.ran("publish", took, took)
         except (PrivacyError, LedgerError) as error:
@@ -286,7 +286,7 @@ class Connection:
             raise PrivacyError(f"the owner of the server gives the client {self.rights.client!r} no releases")
 
     def _unreleased(self, error: Exception, request: int) -> list[bytes]:
-        kind, text = gate.kind_of(error), str(error)
+        kind, text = publish_rows.kind_of(error), str(error)
         self.count(kind)
         if kind == "ledger":  # the text contains the file's name, which only the owner may see
             note(logging.ERROR, "ledger fails", self.peer, client=self.rights.client, error=text)
@@ -300,7 +300,7 @@ class Connection:
             return [_failed(entry.poison, request.request)]
         try:
             self._check_release()
-            return [wire.encode(gate.quote(self.service.ledger, self.rights.client, entry, request))]
+            return [wire.encode(publish_rows.quote(self.service.ledger, self.rights.client, entry, request))]
         except (PrivacyError, LedgerError) as error:
             return self._unreleased(error, request.request)
 

@@ -1,4 +1,4 @@
-"""Measure what an operator on a handle costs compared with local torch: ``python scripts/bench_rpc.py [--steps N]``.
+"""Measure what an operator on a handle costs compared with local torch: ``python scripts/bench_handles.py [--steps N]``.
 
 The client's cost is the processor time of the calling thread until the call returns, the shortest of several rounds, so
 that other work on the machine does not count. Packing and sending are done by the session's own thread. ops/s counts
