@@ -47,6 +47,9 @@ def absent(what: str) -> Callable[..., NoReturn]:
 
 # ---------------------------------------------------------------- operators
 
+device_constructors: Callable[[], set[Any]] = lookup("utils._device._device_constructors", set)
+"""torch's functions that make tensors and take ``device=``; none if this torch does not list them."""
+
 if TYPE_CHECKING:
     from torch._ops import OpOverload
 else:

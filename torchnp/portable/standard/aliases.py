@@ -1,4 +1,4 @@
-"""Second names of operators, which programs saved without decompositions hold."""
+"""Second names of operators, which programs saved without decompositions hold; other second names are on the rows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,10 @@ from typing import Any
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import portable
 
-_SAME_OVERLOADS = {
-    "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "greater": "gt", "greater_equal": "ge",
-    "less": "lt", "less_equal": "le", "not_equal": "ne",
-}  # fmt: skip
+_COMPARISONS = {"greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne"}
 ALIASES = {
-    **{f"aten::{a}.{kind}": f"aten::{b}.{kind}" for a, b in _SAME_OVERLOADS.items() for kind in ("Tensor", "Scalar")},
-    "aten::absolute": "aten::abs",
+    **{f"aten::{a}.{kind}": f"aten::{b}.{kind}" for a, b in _COMPARISONS.items() for kind in ("Tensor", "Scalar")},
     "aten::negative": "aten::neg",
-    "aten::fix": "aten::trunc",
     "aten::arccos": "aten::acos",
     "aten::arccosh": "aten::acosh",
     "aten::arcsin": "aten::asin",
@@ -23,8 +18,6 @@ ALIASES = {
     "aten::arctan": "aten::atan",
     "aten::arctanh": "aten::atanh",
     "aten::arctan2": "aten::atan2",
-    "aten::special_expit": "aten::sigmoid",
-    "aten::special_exp2": "aten::exp2",
     "aten::special_expm1": "aten::expm1",
     "aten::special_log1p": "aten::log1p",
 }

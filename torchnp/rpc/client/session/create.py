@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from torchnp.interop._private import device_constructors
+
 # Those whose values the server makes in an argument ``out=``. The others are made here and sent.
 _WITH_OUT = frozenset([
     torch.zeros, torch.ones, torch.full, torch.rand, torch.randint, torch.randperm, torch.normal, torch.arange,
@@ -23,13 +25,7 @@ _FURTHER = ("empty", "randn", "tensor", "as_tensor", "hann_window", "hamming_win
 @cache
 def constructors() -> frozenset[Any]:
     """The functions of torch that make tensors and take ``device=``."""
-    try:
-        from torch.utils._device import _device_constructors
-
-        found = set(_device_constructors())
-    except (ImportError, AttributeError):
-        found = {getattr(torch, name) for name in _FURTHER}
-    return frozenset(found | _WITH_OUT)
+    return frozenset((device_constructors() or {getattr(torch, name) for name in _FURTHER}) | _WITH_OUT)
 
 
 def create(session: Any, function: Callable[..., torch.Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
