@@ -399,8 +399,8 @@ def _is_pure(node: Node) -> bool:
     return not schema.base.startswith(("empty", "new_empty", "_assert"))
 
 
-def _changing(graph: Graph) -> set[str]:
-    """Return the names of values that may share memory with a written value or an output."""
+def sharing(graph: Graph) -> Callable[[str], str]:
+    """Return a function that gives values the same name if they may share memory."""
     home: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -408,10 +408,20 @@ def _changing(graph: Graph) -> set[str]:
             name = home[name]
         return name
 
+    for node in graph.nodes:
+        if node.target not in NUMBERS and _may_share(node.target):
+            given = [*refs([*node.args, *node.kwargs.values()])]
+            for name in (*given, *result_names(node.results)):
+                home[root(name)] = root((given or [name])[0])
+    return root
+
+
+def _changing(graph: Graph) -> set[str]:
+    """Return the names of values that may share memory with a written value or an output."""
+    root = sharing(graph)
     written = {*refs(graph.outputs)}
     for node in graph.nodes:
         schema = torchnp.table.schemas.get(node.target)
-        given = [*refs([*node.args, *node.kwargs.values()])]
         if schema is not None and schema.mutates:
             arguments = zip((a for a in schema.args if not a.kwonly), node.args)
             named = ((a, node.kwargs[a.name]) for a in schema.args if a.name in node.kwargs)
@@ -422,9 +432,6 @@ def _changing(graph: Graph) -> set[str]:
             told = bound(node)  # training writes the running statistics, although the schema does not say so
             if told.get("training", told.get("train", told.get("use_input_stats"))) is not False:
                 written |= {*refs([told["running_mean"], told["running_var"]])}
-        if node.target not in NUMBERS and _may_share(node.target):
-            for name in (*given, *result_names(node.results)):
-                home[root(name)] = root((given or [name])[0])
     roots = {root(name) for name in written}
     everything = {*refs(graph.inputs), *(n for node in graph.nodes for n in result_names(node.results)), *written}
     return {name for name in everything if root(name) in roots}

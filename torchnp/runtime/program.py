@@ -12,13 +12,14 @@ import numpy as np
 
 import torchnp
 from torchnp.core.errors import shape_text
-from torchnp.runtime.graph import Graph, Meta, Node, refs, result_names
+from torchnp.runtime.graph import Graph, Meta, Node, Ref, refs, result_names
 from torchnp.runtime.guards import Guard
 from torchnp.runtime.higher_order import HIGHER
 from torchnp.runtime.optimize import optimize
 from torchnp.runtime.pytree_spec import Mismatch, TreeSpec, describe
 from torchnp.runtime.run import NUMBERS, ExecutionPlan, Report
 from torchnp.runtime.symbols import Expression, evaluate, solve, spell, symbols
+from torchnp.runtime.updates_in_place import update_in_place
 
 ndarray = np.ndarray
 
@@ -139,6 +140,7 @@ class Program:
         self.graph, self.signature, self.state, self.exact = graph, signature, state, exact
         self._plan: ExecutionPlan | None = None
         self._used: dict[str, ndarray] = {}
+        self._updated: dict[str, ndarray] = {}
         positional, named = signature.takes.children
         self._paths = [f"*args{path}" for path in positional.paths()]
         for key, spec in zip(named.keys or (), named.children):
@@ -183,14 +185,17 @@ class Program:
         """
         given = self.flatten(args, kwargs)
         values = self._values(given)
-        results = self._planned()([values[id(spec)] for spec in self._graph_inputs()], report)
+        plan = self._planned()
+        self._separate(values)
+        results = plan([values[id(spec)] for spec in self._graph_inputs()], report)
         self._write(results, {s.name: values[id(s)] for s in self.signature.inputs if isinstance(s, UserInput)})
         leaves = [x for x, (kind, _) in zip(results, self.signature.outputs) if kind == "user"]
         return self.signature.gives.build(iter(leaves))
 
     def _planned(self) -> ExecutionPlan:
         """Return the execution plan; build it again if an array that was folded into it has been replaced."""
-        if self._plan is None or any(self.state.get(target) is not x for target, x in self._used.items()):
+        held = (*self._used.items(), *self._updated.items())
+        if self._plan is None or any(self.state.get(target) is not x for target, x in held):
             if self.exact:
                 self._plan = ExecutionPlan(self.graph)
                 return self._plan
@@ -202,8 +207,32 @@ class Program:
             self._used = {stored[name]: self.state[stored[name]] for name in used}
             for array in self._used.values():
                 array.flags.writeable = False
-            self._plan = ExecutionPlan(graph)
+            self._plan = ExecutionPlan(update_in_place(graph, self._updates()))
         return self._plan
+
+    def _updates(self) -> list[tuple[str, str]]:
+        """Return the buffers that no other array shares memory with, and the names of their new values."""
+        inputs = {s.target: s.name for s in self.signature.inputs if isinstance(s, Stored)}
+        found = []
+        self._updated = {}
+        for value, (kind, written) in zip(self.graph.outputs, self.signature.outputs):
+            if kind == "state" and written in inputs and isinstance(value, Ref):
+                own = self.state[written]
+                if own.flags.writeable and not any(
+                    x is not own and np.may_share_memory(x, own) for x in self.state.values()
+                ):
+                    found.append((inputs[written], value.name))
+                    self._updated[written] = own
+        return found
+
+    def _separate(self, values: dict[int, Any]) -> None:
+        """Copy arguments that share memory with buffers, which may be updated before an argument is read."""
+        written = {written for kind, written in self.signature.outputs if kind == "input"}
+        for spec in self.signature.inputs if self._updated else ():
+            x = values[id(spec)]
+            if isinstance(spec, UserInput) and isinstance(x, ndarray) and spec.name not in written:
+                shared = any(np.may_share_memory(x, buffer) for buffer in self._updated.values())
+                values[id(spec)] = x.copy() if shared else x
 
     # ------------------------------------------------------------ arguments
 
@@ -318,7 +347,8 @@ class Program:
             if written is None:
                 continue
             target = self.state[written] if kind == "state" else users[written]
-            torchnp.table["aten::copy_"](target, value)
+            if value is not target:  # else it has been updated in place
+                torchnp.table["aten::copy_"](target, value)
 
     def as_numpy(self, x: Any) -> Any:
         """A result as an ndarray; numbers stay as they are."""
