@@ -84,5 +84,5 @@ def _is_last(i: int, nodes: list[Node], reads: list[set[str]], outputs: list[str
 
 def _in_place(node: Node) -> Node:
     name = _UPDATES.get(node.target)
-    function = _OWN[node.target] if name is None else torchnp.table[name]
+    function: Any = _OWN[node.target] if name is None else torchnp.table[name]
     return replace(node, function=function, label=f"{node.target} in place")
