@@ -165,3 +165,14 @@ def test_a_small_image_of_a_large_one(name, dtype):
         expected = overload(f"upsample_{name}")(layout, *args)
         torch.testing.assert_close(torch.from_numpy(found), expected)
         assert peak < layout.numel() * x.itemsize / 8
+
+
+def test_an_expanded_target_is_written_once():
+    for at in ([torch.tensor([-1])] * 2, [torch.tensor([2, 3, 2]), torch.tensor([1, 1, 1])]):
+        for accumulate in False, True:
+            memory = torch.arange(5.0)
+            mine = memory.clone()
+            args = (at, torch.tensor(1.5), accumulate)
+            torch.ops.aten._index_put_impl_(memory.expand(5, 5), *args)
+            torchnp.table["aten::_index_put_impl_"](*arrays_of([mine.expand(5, 5), *args]))
+            assert mine.tolist() == memory.tolist()
