@@ -124,8 +124,11 @@ def take_slices(x: ndarray, index: ndarray, axis: int) -> ndarray:
     """Compute ``x.take(index, axis)``, without NumPy's copy of an array that is not row-major if few slices are read."""
     if x.flags.c_contiguous or index.size * _FEW >= x.shape[axis]:
         return x.take(index, axis)
+    axis %= x.ndim
     where: Any = (*[slice(None)] * axis, index)
-    return np.asarray(x[where], order="C")
+    out = np.empty((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)
+    out[...] = x[where]
+    return out
 
 
 # ---------------------------------------------------------------- memory formats

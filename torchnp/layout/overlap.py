@@ -28,7 +28,11 @@ OVERLAP = (
 def offer_target(target: ndarray, arguments: Iterable[Any]) -> None:
     """Let the source of an in-place call write its target, if it shares no memory with itself or other arguments."""
     others = (x for value in arguments for x in tensors_of(value))
-    if torch_has_strides(target) and not overlaps_itself(target) and not any(x is not target and np.may_share_memory(x, target) for x in others):
+    if (
+        torch_has_strides(target)
+        and not overlaps_itself(target)
+        and not any(x is not target and np.may_share_memory(x, target) for x in others)
+    ):
         WRITTEN.onto = target
 
 

@@ -146,8 +146,8 @@ def has_zero_or_nan(x: ndarray) -> bool:
 
 
 def _fits(x: Any, dtype: np.dtype) -> bool:
-    """Return whether an operand has this dtype, or is a Python number and the dtype is floating point."""
-    return x.dtype == dtype if isinstance(x, (ndarray, np.generic)) else dtype in FLOATS
+    """Return whether an operand has this dtype, or is a Python number and the dtype is float32 or float64."""
+    return x.dtype == dtype if isinstance(x, (ndarray, np.generic)) else dtype in (np.float32, np.float64)
 
 
 def _blend(condition: ndarray, dtype: np.dtype, a: ndarray, b: ndarray) -> ndarray:

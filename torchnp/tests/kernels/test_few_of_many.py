@@ -46,7 +46,13 @@ def values(x, *shape):
 
 READS = {
     "index.Tensor": [lambda x: ([FEW],), lambda x: ([None, FEW],), lambda x: ([FEW, FEW],), lambda x: ([-FEW],)],
-    "index_select": [lambda x: (0, FEW), lambda x: (1, FEW.int()), lambda x: (-1, FEW[:0])],
+    "index_select": [
+        lambda x: (0, FEW),
+        lambda x: (-x.ndim, FEW[:1]),
+        lambda x: (-2, FEW),
+        lambda x: (1, FEW.int()),
+        lambda x: (-1, FEW[:0]),
+    ],
     "take": [lambda x: (torch.randint(-x.numel(), x.numel(), (5, 2)),)],
     "gather": [lambda x: (0, along(x, 0, 5)), lambda x: (1, along(x, 1, 7)), lambda x: (x.ndim - 1, along(x, -1, 3))],
 }

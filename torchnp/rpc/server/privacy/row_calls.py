@@ -10,16 +10,17 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.registry import FAILURES
-from torchnp.rpc.server.privacy import row_overrides  # noqa: F401  (declares rows)
 from torchnp.rpc.server.privacy.row_array import DTYPES, RowArray, Unlabelled, packed, rows_of, values_of
 from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows, common
-from torchnp.rpc.server.privacy.row_library import RowLibrary, finished
+
+if TYPE_CHECKING:
+    from torchnp.rpc.server.privacy.row_library import RowLibrary
 
 # Operators that draw random numbers, or write the shape of a tensor instead of its elements.
 _NOT_BY_ROWS = frozenset(["nondeterministic_seeded", "inplace_view"])
@@ -49,7 +50,10 @@ class Shaped(NamedTuple):
 
 @cache
 def library() -> RowLibrary:
-    """Return the library ``rows``."""
+    """Return the library ``rows``, imported by the first call on private data."""
+    from torchnp.rpc.server.privacy import row_overrides  # noqa: F401  (declares rows)
+    from torchnp.rpc.server.privacy.row_library import RowLibrary
+
     return RowLibrary()
 
 
@@ -143,6 +147,8 @@ def _computed(
     call: Any, given: Sequence[Label], arrays: Sequence[np.ndarray], results: Sequence[Shaped]
 ) -> list[RowArray | None]:
     """Run the portable row with arrays instead of the call's objects."""
+    from torchnp.rpc.server.privacy.row_library import finished
+
     row, lib = call.row, library()
     if not row.by_rows:
         raise Unlabelled(f"{row.name} mixes rows")
