@@ -230,12 +230,13 @@ def instance_norm(
 
 @portable("aten::cosine_similarity")
 def cosine_similarity(lib: ArrayLibrary, x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08) -> Array:
-    a, b = lib.promote(x1, x2)
-    return lib.in_opmath(lambda x, y: _cosine(lib, x, y, dim, eps), a, b)
-
-
-def _cosine(lib: ArrayLibrary, x: Array, y: Array, dim: int, eps: float) -> Array:
-    unit = lambda v: (
-        v / lib.xp.maximum(lib.xp.sqrt(lib.xp.sum(v * v, axis=dim, keepdims=True)), lib.number(eps, lib.dtype_of(v)))
-    )
-    return lib.xp.sum(unit(x) * unit(y), axis=dim)
+    """Each step is rounded to its tensor's own dtype, as in torch."""
+    length = lambda v: lib.xp.sqrt(lib.xp.sum(v * v, axis=dim, keepdims=True))
+    unit = lambda v, norm: v / lib.xp.maximum(norm, lib.number(eps, lib.dtype_of(norm)))
+    own = [
+        x if dt.is_floating(lib.dtype_of(x)) else common
+        for x, common in zip((x1, x2), lib.promote(x1, x2), strict=True)
+    ]
+    units = [lib.in_opmath(unit, x, lib.in_opmath(length, x)) for x in own]
+    product = lib.in_opmath(lambda x, y: x * y, *lib.promote(*units))
+    return lib.in_opmath(lambda v: lib.xp.sum(v, axis=dim), product)
