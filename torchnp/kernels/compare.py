@@ -73,7 +73,7 @@ def equal(self: ndarray, other: ndarray) -> bool:
     same = lambda a, b: bool(eq(a, b).all())
     if self.size <= STRIP:
         return same(self, other)
-    order = memory_order(self)
+    order = memory_order(self) or range(self.ndim)
     a, b = self.transpose(order), other.transpose(order)
     return all(same(a[part], b[part]) for part in row_major_blocks(a.shape, 1, STRIP))
 

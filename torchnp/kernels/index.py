@@ -24,7 +24,7 @@ from torchnp.kernels._memory import (
     memory_of,
     rarer,
     take_slices,
-)  # fmt: skip
+)
 from torchnp.kernels.copy import clone
 from torchnp.kernels.mask import masked_fill, masked_fill_tensor
 from torchnp.kernels.numerics.accumulate import (
@@ -35,7 +35,7 @@ from torchnp.kernels.numerics.accumulate import (
     linear_parts,
     out_of_bounds,
     places_of,
-)  # fmt: skip
+)
 from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 from torchnp.kernels.pointwise import logical_not
 from torchnp.kernels.view import expand, view

@@ -326,7 +326,8 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
             # torch treats a column as a row here, and uses the weights of its first element throughout.
             s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
         passes.append((2 + d, s))
-    return _result(_sampled(*_needed(x, passes), output_size, sampling is linear and not of_bytes), x)
+    sizes = x.shape[2:] if sampling is linear and not of_bytes else ()
+    return _result(_sampled(*_needed(x, passes), output_size, sizes), x)
 
 
 def _needed(x: ndarray, passes: Passes) -> tuple[ndarray, Passes]:
@@ -340,19 +341,17 @@ def _needed(x: ndarray, passes: Passes) -> tuple[ndarray, Passes]:
     return x, kept
 
 
-_LARGE: Threshold = (
-    1 << 17
-)  # elements of a result; larger ones are computed from a few images at a time, so that they stay in cache
+# Elements of a result; larger ones are computed from a few images at a time, so that they stay in cache.
+_LARGE: Threshold = 1 << 17
 
 
-def _sampled(x: ndarray, passes: Passes, output_size: Ints, loses_inf: bool) -> ndarray:
-    """Sample along one axis after the other. With ``loses_inf``, apply `without_inf` first."""
+def _sampled(x: ndarray, passes: Passes, output_size: Ints, sizes: Ints) -> ndarray:
+    """Sample along one axis after the other; first apply `without_inf`, for an input that had these sizes."""
     run = sample_bytes if x.dtype == dt.uint8 else sample
 
     def few(part: ndarray) -> ndarray:
         y = dt.cast(part, dt.opmath(x.dtype))
-        if loses_inf:
-            y = without_inf(y, x.shape[2:], output_size)
+        y = without_inf(y, sizes, output_size)
         for axis, s in passes:
             y = run(y, axis, s)
         return dt.cast(y, x.dtype)
