@@ -185,7 +185,8 @@ def test_an_expanded_target_is_written_once():
 
 
 def test_few_elements_that_are_read_are_no_size_of_the_input():
-    x = torch.full((1, 1, 100, 3), float("inf"))  # torch turns infinities into nan where a size stays the same
+    x = torch.zeros(1, 1, 100, 3)  # torch turns infinities into nan where a size stays the same
+    x[:, :, 0] = float("inf")
     for sizes, scales in (([2, 4], (100.0, None)), ([2, 3], (100.0, None)), ([1, 4], (None, None))):
         expected = torch.ops.aten.upsample_bilinear2d(x, sizes, False, *scales)
         found = torchnp.table["aten::upsample_bilinear2d"](x.numpy(), sizes, False, *scales)
