@@ -72,16 +72,25 @@ print(torch_like)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="times are read from /proc")
-def test_a_server_starts_in_under_a_second(tmp_path, monkeypatch):
-    """Counts processor time, as a loaded machine is no failure, with compiled modules, as after an installation."""
+def test_a_server_starts_in_the_time_of_ten_imports_of_numpy(tmp_path, monkeypatch):
+    """Six, in fact. Processor time of both, with compiled modules, as after an installation: a slow or a loaded machine
+    is no failure."""
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
-    took = []
-    for _ in range(3):
+
+    def seconds_of_children():
+        times = os.times()
+        return times.children_user + times.children_system
+
+    servers, imports = [], []
+    for _ in range(4):
         with server_pool.process() as (_, process):
             fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            took.append((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
-    assert min(took) < 1.0, took
+            servers.append((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
+        before = seconds_of_children()
+        subprocess.run([sys.executable, "-c", "import numpy"], check=True, timeout=120)
+        imports.append(seconds_of_children() - before)
+    assert min(servers) < 10 * min(imports), (servers, imports)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
