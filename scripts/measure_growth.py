@@ -1,8 +1,8 @@
 """Measure how time and memory of operators grow with their arguments: ``python scripts/measure_growth.py``.
 
 Each operator is called with 1,000 to 100,000,000 elements, torch and torchnp in turn on the same arguments, each with
-one thread. The script writes docs/growth.tsv: the shortest time of each, and the peak memory of a call beyond its
-arguments. Sizes end if torch takes longer than two seconds, or if a call takes more than a third of the free memory.
+one thread. The script writes docs/growth.tsv: the shortest processor time of each, and the peak memory of a call beyond
+its arguments. Sizes end if torch takes longer than two seconds, or if a call takes more than a third of the free memory.
 The documentation plots the file.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import torchnp
-from opinfo_tests.run.measure import mapped_from, peak, timed
+from opinfo_tests.run.measure import mapped_from, peak, processor_time
 from torchnp.interop import to_numpy
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "growth.tsv"
@@ -194,7 +194,7 @@ def measured(op: str, args: tuple) -> dict[str, float]:
     begun = time.perf_counter()
     for _ in range(REPEATS):
         for key, (function, given) in calls.items():
-            least[key] = min(least[key], timed(function, *given)[1])
+            least[key] = min(least[key], processor_time(function, *given)[1])
         if time.perf_counter() - begun > ENOUGH:
             break
     with mapped_from(1 << 16):

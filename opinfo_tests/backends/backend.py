@@ -85,6 +85,7 @@ class Backend:
         None  # supported array dtypes by torch's names: calls with others are not judged; None means all
     )
     strides = False  # whether arrays from ``get`` have torch's strides
+    in_this_process = True  # whether its calls run here, so that they can be timed by this process's processor time
     loaded_by = ""  # the name by which worker processes load it; without one it is pickled
 
     def put(self, a: np.ndarray) -> Any:

@@ -31,6 +31,8 @@ class EngineBackend(Backend):
     runs it on handles too: a gradient other than torch's is an error of the class GradientError.
     """
 
+    in_this_process = False
+
     def __init__(self, engine: Engine) -> None:
         self.engine, self.name = engine, engine.name.replace(" ", "-")
         self.ops = frozenset(map(name_of, engine.ops))

@@ -78,6 +78,8 @@ class Remote(TorchDevice):
     publishes the results again. A result that has changed lies in that memory.
     """
 
+    in_this_process = False
+
     def __init__(self, transport: str) -> None:
         super().__init__("cpu")
         self.transport, self.name, self.ops = transport, f"remote-{transport}", torchnp.table.keys()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import resource
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -53,6 +53,7 @@ OF_SHORT_POSITIONS = ("grid_sampler", "_grid_sampler_2d", "cudnn_grid_sampler")
 OF_ORDER = ("bucketize", "searchsorted")
 
 Resize = Callable[[int, int], int]  # gets an axis and its size, and returns its new size
+Way = Callable[[Case, int], Case | None]  # gets a call and a number of elements
 
 
 @cache
@@ -163,13 +164,26 @@ def with_outs(case: Case, results: list[np.ndarray] | None = None) -> Case:
 
 
 def scaled(op: str, bases: list[Case]) -> list[Case]:
-    """Return up to `CALLS` large calls that torch accepts, scaled in different ways as far as possible."""
+    """Return large calls that torch accepts: up to `CALLS` scaled in different ways as far as possible, then others.
+
+    The others have column-major arrays, or few positions in a large array of either layout.
+    """
+    reseed(op)
+    calls = FORMS if all_schemas()[op].mutates else CALLS
+    usual = accepted(product(WAYS, bases), calls)
+    few = accepted(product(WAYS_OF_FEW, bases), FORMS)
+    relaid = [case for case in map(transposed, usual) if case is not None][:1] + [
+        case for case in map(transposed, few) if case is not None
+    ]
+    return usual + few + [case for case in relaid if is_accepted(case)]
+
+
+def accepted(ways: Iterable[tuple[Way, Case]], calls: int) -> list[Case]:
+    """Return up to ``calls`` large calls of different shapes that torch accepts."""
     torch_cpu = TorchDevice("cpu")
     found: list[Case] = []
     shapes, tries = set(), 0
-    reseed(op)
-    calls = FORMS if all_schemas()[op].mutates else CALLS
-    for way, case in product(WAYS, bases):
+    for way, case in ways:
         if len(found) == calls or tries == TRIES:
             break
         best = None
@@ -188,6 +202,11 @@ def scaled(op: str, bases: list[Case]) -> list[Case]:
             shapes.add(tuple(a.shape for a in best.arrays()))
             found.append(best)
     return found
+
+
+def is_accepted(case: Case) -> bool:
+    _, seconds, largest = tried(case, TorchDevice("cpu"))
+    return LEAST <= largest <= MOST and seconds <= TOO_LONG
 
 
 def reads_outside(case: Case) -> bool:
@@ -260,7 +279,48 @@ def sizes_of_images(case: Case, elements: int) -> Case | None:
     )
 
 
+def largest_alone(case: Case, elements: int) -> Case | None:
+    """Multiply every size above 1 of the largest array, and leave the others: few positions in many elements."""
+    largest = largest_of(case)
+    times = whole_root(elements / largest.size, sum(n > 1 for n in largest.shape))
+    return resized_data(case, lambda axis, n: n * times if n > 1 else n, times, only=frozenset([largest]))
+
+
+def one_size_of_data(axis: int, case: Case, elements: int) -> Case | None:
+    """Multiply one size of the largest array, also in the arrays of data that have the same size there."""
+    largest = largest_of(case)
+    if axis >= len(largest.shape):
+        return None
+    size, times = largest.shape[axis], whole_root(elements / largest.size, 1)
+    alike = [a for a in case.arrays() if a.shape[axis : axis + 1] == (size,) and not is_position(a)]
+    return resized_data(case, lambda i, n: n * times if i == axis else n, times, only=frozenset(alike))
+
+
+def resized_data(case: Case, resize: Resize, times: int, *, only: frozenset[Array]) -> Case | None:
+    """Resize some arrays of a call that has positions, and not the positions."""
+    positions = any(is_position(a) and a.shape for a in case.arrays())
+    return resized(case, resize, times, only) if positions and not any(map(is_position, only)) else None
+
+
+def is_position(a: Array) -> bool:
+    return a.dtype in ("int64", "int32")
+
+
+def transposed(case: Case) -> Case | None:
+    """Return the call with column-major arrays, or None if all have one dimension or share memory."""
+    arrays = [a for a in case.arrays() if sum(n > 1 for n in a.shape) > 1]
+    if not arrays or len({a.buffer for a in case.arrays()}) < len(case.arrays()):
+        return None
+    buffers, made = list(case.buffers), {}
+    for a in arrays:
+        held = np.ascontiguousarray(a.on(case.buffers).T)
+        buffers[a.buffer] = held.reshape(-1).view(np.uint8)
+        made[a] = Array(a.buffer, a.dtype, a.shape, held.strides[::-1])
+    return swapped(replace(case, buffers=buffers), made)
+
+
 WAYS = (sizes_of_images, every_size, first_size, last_size)
+WAYS_OF_FEW = (largest_alone, partial(one_size_of_data, 1), partial(one_size_of_data, 0))
 
 
 def largest_of(case: Case) -> Array:
@@ -277,12 +337,15 @@ def whole_root(ratio: float, axes: int) -> int:
     return times if times < 3 else times - 1 + times % 2
 
 
-def resized(case: Case, resize: Resize, times: int) -> Case | None:
-    """Return the case with other shapes and with values similar to its own, or None if no array grows."""
+def resized(case: Case, resize: Resize, times: int, only: frozenset[Array] | None = None) -> Case | None:
+    """Return the case with other shapes and with values similar to its own, or None if no array grows.
+
+    With ``only``, the other arrays keep their shapes.
+    """
     if times < 2:
         return None
     buffers, made = list(case.buffers), {}
-    for a in case.arrays():
+    for a in only or case.arrays():
         shape = tuple(resize(axis, n) for axis, n in enumerate(a.shape))
         if prod(shape) > MOST:
             return None
@@ -298,11 +361,16 @@ def resized(case: Case, resize: Resize, times: int) -> Case | None:
     if not made:
         return None
     sizes = {n: m for a, b in made.items() for n, m in zip(a.shape, b.shape, strict=True) if n != m}
-    swap = lambda x: made.get(x, x) if isinstance(x, Array) else x
     lists = lambda x: [sizes.get(n, n) for n in x] if is_shape(x, case) else x
-    args = [lists(map_tree(swap, a)) for a in case.args]
-    kwargs = {k: lists(map_tree(swap, a)) for k, a in case.kwargs.items()}
-    return replace(case, args=tuple(args), kwargs=kwargs, buffers=buffers, digest="")
+    kwargs = {k: lists(a) for k, a in case.kwargs.items()}
+    return swapped(replace(case, args=tuple(map(lists, case.args)), kwargs=kwargs, buffers=buffers), made)
+
+
+def swapped(case: Case, arrays: dict[Array, Array]) -> Case:
+    """Return the case with other arrays in place of these."""
+    swap = lambda x: arrays.get(x, x) if isinstance(x, Array) else x
+    kwargs = {k: map_tree(swap, a) for k, a in case.kwargs.items()}
+    return replace(case, args=tuple(map_tree(swap, a) for a in case.args), kwargs=kwargs, digest="")
 
 
 def is_shape(x: object, case: Case) -> bool:

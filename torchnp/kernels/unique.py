@@ -164,21 +164,38 @@ def _searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None
 
 
 _MANY: Threshold = 1 << 14  # boundaries from which on a look at each of them, for NaN, takes longer than bisection
+_SINGLY: Threshold = 32  # for up to this number of values, Python's numbers are faster than arrays
 _FEW: Threshold = 64  # with more boundaries for each value, not all boundaries are looked at
 
 
 def _bisect(rows: ndarray, values: ndarray, order: ndarray | None, after: bool) -> ndarray:
     """Search all values at once by bisection, comparing as torch does: all comparisons with NaN are false."""
-    low, high = np.zeros(values.shape, np.int64), np.full(values.shape, rows.shape[1], np.int64)
-    while (low < high).any():
+    n = rows.shape[1]
+    if values.size <= _SINGLY and order is None and dt.opmath(rows.dtype) == values.dtype:
+        found = [_bisect_one(row, v, after) for row, some in zip(rows, values, strict=True) for v in some.tolist()]
+        return np.array(found).reshape(values.shape)
+    flat, start = rows.reshape(-1), np.arange(len(rows))[:, None] * n
+    low, high = np.zeros(values.shape, np.int64), np.full(values.shape, n, np.int64)
+    for _ in range(n.bit_length()):
         middle = (low + high) >> 1
-        at = np.minimum(middle, rows.shape[1] - 1)
+        at = middle + start  # where a search has ended it may be behind the row
         if order is not None:
-            at = np.take_along_axis(order, at, 1)
-        edge = dt.cast(np.take_along_axis(rows, at, 1), values.dtype)
+            at = order.take(at, mode="clip") + start
+        edge = dt.cast(flat.take(at, mode="clip"), values.dtype)
         reached = edge > values if after else edge >= values
-        open_ = low < high
-        low, high = np.where(open_ & ~reached, middle + 1, low), np.where(open_ & reached, middle, high)
+        low, high = np.where(reached | (low == high), low, middle + 1), np.where(reached, middle, high)
+    return low
+
+
+def _bisect_one(row: ndarray, value: Any, after: bool) -> int:
+    low, high = 0, row.size
+    while low < high:
+        middle = (low + high) >> 1
+        edge = row.item(middle)
+        if edge > value if after else edge >= value:
+            high = middle
+        else:
+            low = middle + 1
     return low
 
 
