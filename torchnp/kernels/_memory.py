@@ -38,14 +38,14 @@ def rarer(version: str, lacking: frozenset[np.dtype]) -> frozenset[np.dtype]:
 
 
 def copy_to_write(x: ndarray) -> ndarray:
-    """Return a row-major copy for a kernel to write, after all its checks; in place, the target itself if that is safe.
+    """Return a dense copy for a kernel to write, after all its checks; in place, the target itself if that is safe.
 
     Rows whose kernels call this say so by ``WriteSpec(onto=True)``.
     """
     if WRITTEN.onto is x:
         WRITTEN.onto = None
         return x
-    return np.array(x, order="C", copy=True)
+    return np.array(x, order="K", copy=True)
 
 
 # ---------------------------------------------------------------- windows
@@ -122,9 +122,14 @@ _FEW: Threshold = 4  # slices of an array for each slice that is read; with more
 
 def take_slices(x: ndarray, index: ndarray, axis: int) -> ndarray:
     """Compute ``x.take(index, axis)``, without NumPy's copy of an array that is not row-major if few slices are read."""
+    axis %= x.ndim
+    if not x.flags.c_contiguous:
+        order, back = orders(x)
+        dense = x.transpose(order)
+        if dense.flags.c_contiguous and index.ndim == 1:
+            return dense.take(index, order.index(axis)).transpose(back)
     if x.flags.c_contiguous or index.size * _FEW >= x.shape[axis]:
         return x.take(index, axis)
-    axis %= x.ndim
     where: Any = (*[slice(None)] * axis, index)
     out = np.empty((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)
     out[...] = x[where]
@@ -141,6 +146,15 @@ def memory_order(x: ndarray) -> tuple[int, ...] | None:
     if x.flags.c_contiguous:
         return None
     return tuple(stride_rules.order_of(x.shape, [x.strides]))
+
+
+def orders(x: ndarray) -> tuple[list[int], list[int]]:
+    """Return the axes from the largest stride to the smallest, and where each axis is among them.
+
+    ``x.transpose(order)`` is row-major if x is dense, and ``.transpose(back)`` of it is x again.
+    """
+    order = list(memory_order(x) or range(x.ndim))
+    return order, sorted(range(x.ndim), key=order.__getitem__)
 
 
 def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.write_spec import Bound, WriteSpec, precheck_apart
 from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, copy_to_write, memory_of, rarer
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, copy_to_write, memory_of, orders, rarer
 from torchnp.kernels.arithmetic import add, half_sum
 from torchnp.kernels.limits import maximum, minimum
 from torchnp.kernels.numerics import accumulate
@@ -40,7 +40,7 @@ _ANY = {r: r for r in ("sum", "prod", "mean", "amax", "amin")} | {"max": "amax",
 
 
 def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, include_self=True, known=_ADD_OR_MULTIPLY):
-    """Write or reduce elements of ``src``, or one number, into a row-major copy along a dimension."""
+    """Write or reduce elements of ``src``, or one number, into a copy along a dimension."""
     if src is not None and reduce is not None and op == "scatter":
         warn(
             "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
@@ -253,8 +253,10 @@ def index_add(self, dim, index, source, *, alpha=1):
     out, wide, index = copy_to_write(self), opmath(self.dtype) if whole else self.dtype, index.reshape(-1)
     if not (index.size and self.size):
         return out
-    if wide == self.dtype and out.flags.c_contiguous:
-        _add_along(out, dim, index, source)
+    order, _ = orders(out)
+    dense_out = out.transpose(order)
+    if wide == self.dtype and dense_out.flags.c_contiguous:
+        _add_along(dense_out, order.index(dim), index, source.transpose(order))
         return out
     named, index = np.unique(index, return_inverse=True)
     slices = np.array(out[at(dim, named)], wide, order="C")
@@ -276,18 +278,20 @@ def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha:
     """Compute `index_add` slice by slice with alpha; slices of the same index are added one after the other."""
     out, left, dtype = copy_to_write(self), np.arange(index.size), self.dtype
     wide, alone = opmath(dtype), None
+    order, _ = orders(out)
     if dtype in HALVES:
         slices = select(dense(self), dim, 0), select(source, dim, 0)
-        alone = np.expand_dims(alone_among(dtype, *slices), dim)
+        alone = np.expand_dims(alone_among(dtype, *slices), dim).transpose(order)
+    into, source, dim = out.transpose(order), source.transpose(order), order.index(dim)  # rows of memory
     while left.size:
         first = np.unique(index[left], return_index=True)[1]
         one = left[first]
-        a, b = out[at(dim, index[one])], source[at(dim, one)]
+        a, b = into[at(dim, index[one])], source[at(dim, one)]
         if alone is None:
             a = add(a, b, alpha=alpha)
         else:
             a = half_sum(cast(a, wide), cast(b, wide), scalar(alpha, dtype), alone)
-        out[at(dim, index[one])] = cast(a, dtype)
+        into[at(dim, index[one])] = cast(a, dtype)
         left = np.delete(left, first)
     return out
 
