@@ -262,6 +262,7 @@ def _embedding_bag_dense_backward(
     if mode == MEAN:
         scale = (1.0 if scale is None else scale) / bag_size[bag]
     out = np.zeros((num_weights, width), grad.dtype)  # torch rounds products and sums to half types
+    grad = np.ascontiguousarray(grad)  # once: `take` copies an array that is not row-major each time
     for part in blocks(len(index), max(STRIP // max(width, 1), 1)):
         rows = grad.take(bag[part], 0)
         if scale is not None:
