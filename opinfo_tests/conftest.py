@@ -216,7 +216,7 @@ class Run:
         self.events = self.start(every) if self.parallel else iter(())
 
     def control(self, tasks: list[Any]) -> str:
-        from .run.control import control
+        from .run.control_experiment import control
 
         return control(tasks, self.options, self.jobs, self.backend)
 
@@ -261,7 +261,7 @@ def source_of(parameters: dict[str, Any]) -> str:
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """Return the session's run on the selected entries; if the run is invalid, end the session."""
-    from .run.control import INVALID
+    from .run.control_experiment import INVALID
 
     items = [
         i

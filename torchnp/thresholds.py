@@ -19,7 +19,7 @@ Threshold: TypeAlias = int
 
 PLACES = (
     "core", "derived", "kernels", "layout", "parallel_elementwise", "random", "threads", "runtime.elementwise_chains",
-    "runtime.fast_conv_pooling", "runtime.linear_attention", "runtime.recurrent",
+    "runtime.fast_conv_pooling", "runtime.fast_linear_sdpa", "runtime.recurrent",
 )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from ..run import oracle_cache
 from ..run.outputs import DRAWS
 from ..run.runner import Options, run_here
 from ..run.workers import run_pool
-from . import handwritten_faults, survivors
+from . import judge_handwritten_faults, survivors
 from .coverage import Coverage, Held
 from .rules import RULES, Mutant, kernel_modules, mutants
 from .trial import Found, Plan, Process, ends, given, trial
@@ -138,16 +138,18 @@ def run(a: argparse.Namespace, console: Console) -> int:
 
 def run_written(a: argparse.Namespace, console: Console) -> int:
     """Judge the handwritten faults of some files and print each file's score; return the worst exit status."""
-    files = a.written or sorted(handwritten_faults.SHIPPED.glob("*.json"))
+    files = a.written or sorted(judge_handwritten_faults.SHIPPED.glob("*.json"))
     only = set(a.only.split(",")) if a.only else None
-    faults = [(path, f) for path in files for f in handwritten_faults.read(path) if only is None or f.name in only]
+    faults = [
+        (path, f) for path in files for f in judge_handwritten_faults.read(path) if only is None or f.name in only
+    ]
     if a.list:
         print(*(f"{path.stem}  {f.name}  {', '.join(f.ops)}  {f.why}" for path, f in faults), sep="\n")
         return 0
     if stale := [f.name for _, f in faults if f.mutant is None]:
         console.print(f"{len(stale)} change what the kernels no longer have: {', '.join(stale)}")
     live = [(f.mutant, path, f) for path, f in faults if f.mutant]
-    starts = [partial(Process, mutant, handwritten_faults.trial, f.ops, a.tier) for mutant, _, f in live]
+    starts = [partial(Process, mutant, judge_handwritten_faults.trial, f.ops, a.tier) for mutant, _, f in live]
     with Bars(console) as bar:
         before = resumed(a, [mutant for mutant, _, _ in live])
         done = {mutant for mutant, _ in before}
@@ -268,7 +270,7 @@ def again(
     """Judge the surviving mutants by every call of the full tier; yield those that are caught."""
     left = [m for m, found in rows if found.outcome in ("survived", "unrun")]
     ops = {m: coverage.ops((m.module, m.function), a.overloads) or coverage.near(m.module) for m in left}
-    starts = [partial(Process, m, handwritten_faults.trial, ops[m]) for m in left]
+    starts = [partial(Process, m, judge_handwritten_faults.trial, ops[m]) for m in left]
     for mutant, found in watched(bar, len(left), ends(starts, a.jobs, a.again), "judging again"):
         if found.outcome == "caught":
             yield mutant, replace(found, by=f"the full tier: {found.by}")

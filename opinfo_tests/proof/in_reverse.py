@@ -112,7 +112,7 @@ class ReverseAccount:
 
 def _helpers() -> dict[str, Any]:
     """The helper functions of templates, on arrays that are tensors."""
-    from torchnp.np.rebound import NAMESPACE
+    from torchnp.np.rebind_numpy_functions import NAMESPACE
 
     space: dict[str, Any] = {**vars(template_helpers), "np": NAMESPACE}
     for name, value in vars(template_helpers).items():
@@ -129,7 +129,7 @@ def _on_tensors(call: NaturalCall, name: str) -> Seen:
 
     from torchnp.np.arrays import TensorArray
     from torchnp.np.dtypes import from_array
-    from torchnp.np.rebound import array_function
+    from torchnp.np.rebind_numpy_functions import array_function
 
     def leaf(x: Any) -> Any:
         return TensorArray(from_array(x.copy())) if isinstance(x, np.ndarray) else x

@@ -44,7 +44,7 @@ class TestingOnArrays:
     __test__ = False
 
     def __getattr__(self, name: str) -> Any:
-        from torchnp.np.rebound import computed_by_numpy
+        from torchnp.np.rebind_numpy_functions import computed_by_numpy
 
         value = getattr(np.testing, name)
         plain = name.startswith(("assert_raises", "assert_warns", "assert_no_warnings")) or not name.startswith(
@@ -55,7 +55,7 @@ class TestingOnArrays:
 
 def _import(name: str, space: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
     """``__import__`` for a test file: modules of NumPy on tensors."""
-    from torchnp.np.rebound import NAMESPACE, rebound_module
+    from torchnp.np.rebind_numpy_functions import NAMESPACE, rebound_module
 
     found = builtins.__import__(name, space, local, wanted, level)
     if name.partition(".")[0] != "numpy" or level:
@@ -116,7 +116,7 @@ class SuitePlugin:
 
 def _array_or_numpys(*args: Any, **kwargs: Any) -> Any:
     """``np.array``, of objects and strings NumPy's: files make such arrays when they are imported."""
-    from torchnp.np.rebound import array_function, to_arrays
+    from torchnp.np.rebind_numpy_functions import array_function, to_arrays
 
     try:
         return array_function("array")(*args, **kwargs)
@@ -128,7 +128,7 @@ def _array_or_numpys(*args: Any, **kwargs: Any) -> Any:
 
 def run_suite(files: tuple[str, ...] = FILES, select: str = "") -> SuitePlugin:
     """Run NumPy's test files on tensors, in this process, and return the counts."""
-    from torchnp.np.rebound import NAMESPACE
+    from torchnp.np.rebind_numpy_functions import NAMESPACE
 
     NAMESPACE.array = _array_or_numpys  # type: ignore[attr-defined]
     root = Path(np.__file__).parent

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from . import outputs
-from .control import INVALID
+from .control_experiment import INVALID
 from .outputs import whole_number
 from .runner import Options
 

@@ -37,7 +37,7 @@ from ..report.resource_usage import Usage, line
 from ..report.undertested import held, thin
 from . import oracle_cache, outputs
 from .arguments import parser
-from .control import INVALID, announced, control
+from .control_experiment import INVALID, announced, control
 from .isolated_calls import Shrinker
 from .outputs import FOUR
 from .runner import Options, run_here

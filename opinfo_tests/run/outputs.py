@@ -17,7 +17,7 @@ from ..report.html_page import read_all, write_page
 from ..report.report import GOOD, REFUSED, Tally, summary, tally_of
 from ..report.repro import MOST, write_repros
 from ..report.shrink import SECONDS
-from .control import INVALID
+from .control_experiment import INVALID
 from .isolated_calls import Shrinker
 
 DRAWS = {

@@ -452,7 +452,7 @@ def _refuse_readonly(out: Any) -> None:
             raise ValueError("output array is read-only")
 
 
-NAMESPACE: Any = None  # NumPy's functions on arrays: `torchnp.np.rebound` sets it
+NAMESPACE: Any = None  # NumPy's functions on arrays: `torchnp.np.rebind_numpy_functions` sets it
 OBSERVER: Any = None  # a `torchnp.np.script.ScriptReport` while it runs a script
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from torchnp.np.arrays import on_arrays
 from torchnp.np.products import correlate_1d, slide
-from torchnp.np.rebound import OVERRIDES, rebound_row
+from torchnp.np.rebind_numpy_functions import OVERRIDES, rebound_row
 from torchnp.np.selection import interp_1d, monotonicity, place
 from torchnp.np.shapes import concatenate
 from torchnp.np.ufunc import write

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchnp.np.arrays import on_arrays
 from torchnp.np.axes import normal_axis
 from torchnp.np.dtypes import cast, numpy_dtype, result_dtype, torch_dtype
-from torchnp.np.rebound import OVERRIDES, rebound_row
+from torchnp.np.rebind_numpy_functions import OVERRIDES, rebound_row
 from torchnp.np.ufunc import write
 
 _NORMS = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}

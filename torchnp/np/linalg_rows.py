@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torchnp.np.arrays import on_arrays
 from torchnp.np.dtypes import as_tensor, values_are_here
-from torchnp.np.rebound import OVERRIDES, rebound_row
+from torchnp.np.rebind_numpy_functions import OVERRIDES, rebound_row
 from torchnp.np.table import row
 
 OF_INTEGERS = "no-integers-linalg"

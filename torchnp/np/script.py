@@ -16,7 +16,7 @@ import numpy as np
 
 from torchnp.np import arrays
 from torchnp.np.arrays import TensorArray
-from torchnp.np.rebound import NumpyModule, from_numpy, rebound_module, to_arrays
+from torchnp.np.rebind_numpy_functions import NumpyModule, from_numpy, rebound_module, to_arrays
 from torchnp.np.table import TABLE, in_numpy, refused
 
 __all__ = ["Parting", "ScriptReport", "run_script"]

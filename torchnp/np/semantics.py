@@ -167,7 +167,7 @@ torch.Tensor.__imatmul__ = _matmul_inplace  # type: ignore[attr-defined]
 
 def call_numpy(function: Any, args: tuple, kwargs: dict[str, Any], method: str = "__call__") -> Any:
     """Call the row of a function of NumPy; NotImplemented if it has none."""
-    from torchnp.np.rebound import public_names
+    from torchnp.np.rebind_numpy_functions import public_names
 
     name = function.__name__ if isinstance(function, np.ufunc) else public_names().get(id(function), "")
     if name not in TABLE:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchnp.np import elementwise as el
 from torchnp.np.axes import normal_axis
 from torchnp.np.dtypes import as_tensor, carried, uncarried
-from torchnp.np.rebound import by_numpys_code
+from torchnp.np.rebind_numpy_functions import by_numpys_code
 from torchnp.np.selection import put
 from torchnp.np.sorting import lexsort
 from torchnp.np.table import row
