@@ -137,7 +137,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_new(sub: argparse.ArgumentParser) -> None:
-    """The options of ``torchnp new``."""
+    """Add the options of ``torchnp new``."""
     sub.add_argument(
         "kind",
         choices=["engine", "kernels"],
@@ -282,7 +282,7 @@ def add_requires(sub: argparse.ArgumentParser) -> None:
 
 
 def add_export_stablehlo(sub: argparse.ArgumentParser) -> None:
-    """The options of ``torchnp export-stablehlo``."""
+    """Add the options of ``torchnp export-stablehlo``."""
     _add_program(sub)
     sub.add_argument(
         "--platforms", default="cpu,cuda,tpu", metavar="LIST", help="what it is lowered for (default: %(default)s)"
@@ -327,7 +327,7 @@ def requires(args: argparse.Namespace) -> int:
 
 
 def export_stablehlo(args: argparse.Namespace) -> int:
-    """``torchnp export-stablehlo``: see `torchnp.portable.commands`."""
+    """Run ``torchnp export-stablehlo``: see `torchnp.portable.commands`."""
     from torchnp.portable.commands import export_stablehlo as write
 
     return _of_program(write, args)

@@ -1,4 +1,4 @@
-"""How a `TensorArray` is kept: its flags, and what a reversed copy was copied from."""
+"""Memory of a `TensorArray`: its flags, and the source of a reversed copy."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torchnp.np.shapes import is_fortran
 
 
 class Mirror:
-    """Where a copy in reversed order comes from: torch has no negative strides, so writes are repeated there.
+    """The source of a copy in reversed order. torch has no negative strides, so writes to the copy are repeated in it.
 
     Parameters
     ----------
     copy : Tensor
         The copy; views of it share the mirror.
     source : TensorArray
-        What was indexed.
+        The array that was indexed.
     index : index
-        With a negative step.
+        An index with a negative step.
     """
 
     def __init__(self, copy: Tensor, source: Any, index: Any) -> None:

@@ -1,4 +1,4 @@
-"""`numpy.fft` on tensors: NumPy's own code over torch's one-dimensional transforms."""
+"""`numpy.fft` on tensors: NumPy's own code, which calls torch's one-dimensional transforms."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def raw_fft(
 
 
 def _check_out(a: Tensor, out: Tensor, n: int, sizes: int, is_real: bool, is_forward: bool) -> None:
-    """Raise NumPy's error for an ``out=`` that cannot take the dtype of the result: NumPy itself does, for one row."""
+    """Raise NumPy's error for an ``out=`` that cannot hold the result's dtype, by running NumPy on one row."""
     found = _result(a, is_real and not is_forward)
     if not np.can_cast(numpy_dtype(found), numpy_dtype(out.dtype), "same_kind"):
         numpys = getattr(np.fft, ("i" * (not is_forward)) + ("rfft" if is_real else "fft"))
@@ -67,7 +67,7 @@ def _result(a: Tensor, real: bool) -> torch.dtype:
 
 
 def _ready(a: Tensor, real: bool) -> Tensor:
-    """Integers as float64, half types as float32."""
+    """Convert integers to float64 and half types to float32."""
     return cast(
         a,
         torch_dtype(
