@@ -1,4 +1,4 @@
-"""Sizes from which a kernel or a loaded program computes in another way.
+"""Size thresholds, at which a kernel or a loaded program changes to another algorithm.
 
 A module constant of this type is such a size, and its comment gives the unit::
 

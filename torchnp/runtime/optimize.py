@@ -217,7 +217,7 @@ class GraphOptimizer:
         return True
 
     def _take_up(self, node: Node, follower: Node, what: str) -> None:
-        """Make a node produce the result of the node after it."""
+        """Make a node produce the result of the node after it, which is fused into it."""
         name = node.results[0][1]
         self._convolutions.pop(name, None)
         self._fresh.pop(name, None)

@@ -351,7 +351,7 @@ class Program:
                 torchnp.table["aten::copy_"](target, value)
 
     def as_numpy(self, x: Any) -> Any:
-        """A result as an ndarray; numbers stay as they are."""
+        """Return a result as an ndarray; numbers are unchanged."""
         return x
 
     def requires(self) -> list[Requirement]:
