@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Reject an unknown backend or an unreadable gaps file early; give xdist workers a directory for their reports."""
+    """Reject an unknown backend or an unreadable gaps file early; create a directory for xdist workers' reports."""
     if config.getoption("--backend") != "table":
         from .backends.load import load_backend
         from .report import gaps
@@ -99,7 +99,7 @@ class Parts:
 
 
 def put_together(config: pytest.Config, parts: list[Path]) -> str:
-    """Merge the workers' reports into one; return what is wrong with the run as a whole, or an empty string.
+    """Merge the workers' reports into one; return what makes the whole run invalid, or an empty string.
 
     Failures that no known gap covers are not repeated here: their own tests have already failed.
     """

@@ -1,4 +1,4 @@
-"""torch.compile as a backend: compiles each overload alone, with ``eager``, ``aot_eager``, ``inductor`` or another."""
+"""torch.compile as a backend: compiles each call separately, with ``eager``, ``aot_eager``, ``inductor`` or another."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def compile(compiler: str | Callable[..., Any]) -> Compiled:
     Returns
     -------
     Compiled
-        A `Backend` that compiles each overload alone, for its own shapes, on the CPU.
+        A `Backend` that compiles each call separately, for its own shapes, on the CPU.
 
     Raises
     ------

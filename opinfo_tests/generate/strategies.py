@@ -105,7 +105,7 @@ BY_TYPE: dict[str, Callable[[DrawnCall], Any]] = {
 
 
 def by_type(call: DrawnCall, a: Any) -> Any:
-    """Return a random argument for its type alone."""
+    """Return a random argument that depends only on its type."""
     kind = a.type.removesuffix("?")
     first = call.shape is None
     if kind == "Tensor":

@@ -196,7 +196,7 @@ def check_values(want: Any, got: Any, rule: ToleranceRule, scale: float, case: C
             return mismatch(bad, want, got, np.nan, np.nan, "nan, infinity or sign of zero")
     if rule.most:
         beyond = [(np.abs(widen(g)) > rule.most) & (np.abs(widen(w)) <= rule.most) for w, g in parts]
-        if np.logical_or.reduce(beyond).any():  # no order of additions explains this
+        if np.logical_or.reduce(beyond).any():  # larger than any order of additions explains
             found = mismatch(np.logical_or.reduce(beyond), want, got, 0.0, 0.0, f"being beyond {rule.most:g}")
             return replace(found, by_element=False)
     narrow = computed_dtype(want.dtype, case)
@@ -322,7 +322,7 @@ def input_scale(case: Case) -> float:
 
 
 def undeclared_writes(case: Case, want: Seen) -> frozenset[int]:
-    """Return the arrays that torch writes though its schema does not say so, as batch norm's running statistics."""
+    """Return the arrays that torch writes although its schema does not say so, for example running statistics."""
     if want.buffers is None:
         return frozenset()
     pairs = enumerate(zip(case.arrays(), want.after, strict=True))

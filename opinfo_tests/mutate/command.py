@@ -118,7 +118,7 @@ def run(a: argparse.Namespace, console: Console) -> int:
     with Bars(console) as bar:
         held = recorded(ops, a.jobs, bar)
         coverage = Coverage(followed(held, bar), own_table(), a.calls)
-        if a.ops:  # only the coverage tells which functions the overloads run
+        if a.ops:  # only the coverage shows which functions the overloads run
             chosen = sample(a, [m for m in every(a) if (m.module, m.function) in coverage.calls])
         rows = resumed(a, chosen)
         done = {m for m, _ in rows}
@@ -267,7 +267,7 @@ def judged(
 def again(
     a: argparse.Namespace, rows: list[tuple[Mutant, Found]], coverage: Coverage, bar: Bars
 ) -> Iterator[tuple[Mutant, Found]]:
-    """Judge the surviving mutants by every call of the full tier; yield those that are caught."""
+    """Judge the surviving mutants with every call of the full tier; yield those that are caught."""
     left = [m for m, found in rows if found.outcome in ("survived", "unrun")]
     ops = {m: coverage.ops((m.module, m.function), a.overloads) or coverage.near(m.module) for m in left}
     starts = [partial(Process, m, judge_handwritten_faults.trial, ops[m]) for m in left]

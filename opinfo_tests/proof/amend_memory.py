@@ -210,7 +210,7 @@ def refuse_misfitting_format(call: NaturalCall) -> Any:
 
 @amends("resize-references", stage=3)
 def resize_despite_references(call: NaturalCall) -> Any:
-    """Reuse the memory from the first element on, extended if it is too small."""
+    """Reuse the memory from the first element on; extend it if it is too small."""
     x, memory = call.first, memory_of(call)
     start = x.ctypes.data - memory.ctypes.data if x.size else 0
 

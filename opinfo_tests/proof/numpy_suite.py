@@ -1,8 +1,9 @@
-"""NumPy's own tests on tensors: the installed test files, with `torchnp.np` in place of the numpy that they import.
+"""Runs NumPy's own tests on tensors: the installed test files, with `torchnp.np` instead of the numpy that they import.
 
-Nothing is copied: each file of ``numpy/*/tests`` is compiled as it is, and its import statements get NumPy's functions
-on tensors. `numpy.testing` stays NumPy's and compares values. Many tests are about what tensors don't have (object arrays,
-records, subclasses, memory of a given layout); the counts are an outside check, and no file is expected to pass whole.
+Each file of ``numpy/*/tests`` is compiled unchanged, and its import statements return NumPy's functions on tensors.
+`numpy.testing` remains NumPy's, and compares values. Many tests are about features that tensors lack (object arrays,
+records, subclasses, a given memory layout), so no file is expected to pass completely. The counts are an independent
+check.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FILES = (
     "lib/tests/test_ufunclike.py", "lib/tests/test_polynomial.py", "lib/tests/test_packbits.py",
     "linalg/tests/test_linalg.py", "fft/tests/test_pocketfft.py", "fft/tests/test_helper.py",
 )  # fmt: skip
-# Words in a failure that name what tensors cannot hold or do: such a test is counted apart.
+# Words in a failure message that name features that tensors lack; tests with these are counted separately.
 _BEYOND = (
     "tensors have no dtype", "object", "longdouble", "no attribute '__array_finalize__'", "structured", "datetime", "timedelta",
     "NumPy has no", "not a tensor", "subclass", "MyArray", "masked", "'<U", "'S1'", "clongdouble", "byteorder",
@@ -39,7 +40,7 @@ _BEYOND = (
 
 
 class TestingOnArrays:
-    """`numpy.testing`, whose comparisons get arrays."""
+    """`numpy.testing` with comparison functions that accept `TensorArray`."""
 
     __test__ = False
 
@@ -54,7 +55,7 @@ class TestingOnArrays:
 
 
 def _import(name: str, space: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
-    """``__import__`` for a test file: modules of NumPy on tensors."""
+    """Replace ``__import__`` in a test file; modules of NumPy are imported as modules on tensors."""
     from torchnp.np.rebind_numpy_functions import NAMESPACE, rebound_module
 
     found = builtins.__import__(name, space, local, wanted, level)
@@ -71,7 +72,7 @@ def _import(name: str, space: Any = None, local: Any = None, wanted: Any = (), l
 
 
 class _TestFile(pytest.Module):
-    """A test file of NumPy with its imports on tensors."""
+    """A test file of NumPy whose imports return functions on tensors."""
 
     def _getobj(self) -> types.ModuleType:
         module = types.ModuleType(f"numpy_on_tensors_{self.path.stem}")
@@ -90,7 +91,7 @@ class SuitePlugin:
         self.failures: list[tuple[str, str]] = []
 
     def pytest_pycollect_makemodule(self, module_path: Path, parent: Any) -> Any:
-        """Make a module whose imports are on tensors."""
+        """Return a `_TestFile` for a test file."""
         return _TestFile.from_parent(parent, path=module_path)
 
     def pytest_collectreport(self, report: Any) -> None:
@@ -115,7 +116,7 @@ class SuitePlugin:
 
 
 def _array_or_numpys(*args: Any, **kwargs: Any) -> Any:
-    """``np.array``, of objects and strings NumPy's: files make such arrays when they are imported."""
+    """Run ``np.array`` on tensors, but NumPy's for objects and strings: files make such arrays at import."""
     from torchnp.np.rebind_numpy_functions import array_function, to_arrays
 
     try:
@@ -142,7 +143,7 @@ def run_suite(files: tuple[str, ...] = FILES, select: str = "") -> SuitePlugin:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print counts by file: passed, failed, beyond tensors, skipped."""
+    """Print the counts of each file: passed, failed, beyond tensors (see `_BEYOND`), skipped."""
     parser = argparse.ArgumentParser(prog="python -m opinfo_tests.proof.numpy_suite", description=__doc__)
     parser.add_argument(
         "files", nargs="*", help="such as lib/tests/test_arraypad.py; default: all that concern functions here"

@@ -104,7 +104,7 @@ class OracleCache:
         return read(path, wanted)
 
     def was_green(self, tasks: Sequence[Task]) -> bool:
-        """Return whether torch has passed the control on these tasks in an earlier run."""
+        """Return whether torch has passed the control experiment on these tasks in an earlier run."""
         return self.green(tasks).exists()
 
     def note_green(self, tasks: Sequence[Task]) -> None:

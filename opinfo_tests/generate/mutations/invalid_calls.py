@@ -57,7 +57,7 @@ GIVEN: dict[str, tuple] = {
 }  # fmt: skip
 PLACES = ("all last", "all sliced", "first swapped", "all spread", "all mixed", "second last", "first last")
 AMONG = 20  # number of random calls of an overload that are changed
-SOUGHT = 200  # number of random calls that are searched for optional tensors which those calls lack
+SOUGHT = 200  # number of random calls that are searched for optional tensors that the `AMONG` calls lack
 FARTHEST = 100  # beyond this value of a number, such as a degree or a power, rounding changes all results
 TWICE = 24  # number of calls with two changes, for each call
 LACKING = 3  # number of dtypes that torch does not implement, for each overload
