@@ -182,7 +182,7 @@ class Case:
 
     @property
     def dtype(self) -> str:
-        """The dtype under which reports list the call: the first array's, the ``dtype`` argument, or else ``"none"``."""
+        """The dtype under which reports list the call: the first array's, the ``dtype`` argument, or ``"none"``."""
         for leaf in leaves((self.args, self.kwargs)):
             if isinstance(leaf, Array):
                 return leaf.dtype

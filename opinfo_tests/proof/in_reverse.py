@@ -264,7 +264,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Print how many calls agree, agree except for rounding, are refused on both sides, and fail; list the failures."""
     parser = argparse.ArgumentParser(prog="python -m opinfo_tests.proof.in_reverse", description=__doc__)
     parser.add_argument("names", nargs="*", help="functions of NumPy, such as var or linalg.norm; default: all")
-    parser.add_argument("--draws", type=int, default=0, help="drawn calls for each overload, besides torch's samples")
+    parser.add_argument("--draws", type=int, default=0, help="random calls of each overload, besides torch's samples")
     parser.add_argument("--messages", type=int, default=3, help="failures to show for each function")
     a = parser.parse_args(arguments)
     accounts = compare_functions(frozenset(a.names) or None, a.draws)

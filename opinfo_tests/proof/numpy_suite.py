@@ -146,10 +146,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the counts of each file: passed, failed, beyond tensors (see `_BEYOND`), skipped."""
     parser = argparse.ArgumentParser(prog="python -m opinfo_tests.proof.numpy_suite", description=__doc__)
     parser.add_argument(
-        "files", nargs="*", help="such as lib/tests/test_arraypad.py; default: all that concern functions here"
+        "files", nargs="*", help="such as lib/tests/test_arraypad.py; default: all files about functions of torchnp.np"
     )
-    parser.add_argument("-k", dest="select", default="", help="pytest's expression of names")
-    parser.add_argument("--failures", action="store_true", help="list what fails")
+    parser.add_argument("-k", dest="select", default="", help="names of tests, as pytest's -k")
+    parser.add_argument("--failures", action="store_true", help="list the failures")
     given = parser.parse_args(arguments)
     if importlib.util.find_spec("numpy.lib.tests") is None:
         print("this NumPy was installed without its tests")

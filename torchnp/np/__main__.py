@@ -11,7 +11,9 @@ from torchnp.np.script import run_script
 def main(arguments: list[str] | None = None) -> int:
     """Run a script and print the report to standard error; with ``--strict`` return 1 if a line differs from NumPy."""
     parser = argparse.ArgumentParser(prog="python -m torchnp.np", description=__doc__)
-    parser.add_argument("--strict", action="store_true", help="end with status 1 if a line parts")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with status 1 if a line's results differ from NumPy's"
+    )
     parser.add_argument("file", help="a script that imports numpy")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
     given = parser.parse_args(arguments)
