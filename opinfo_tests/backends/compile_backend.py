@@ -26,9 +26,9 @@ class Compiled(TorchDevice):
     """A ``torch.compile`` backend on the CPU.
 
     Every call is compiled anew for its own shapes, to test the compiler and not its cache. Random numbers are torch's
-    own (inductor's ``fallback_random``), so they can be compared. `REFERENCE` shows what torch's compiler stack itself
-    changes in a call with any compiler: it may skip a check of the operator, or raise errors of its own. Calls that
-    dynamo runs itself without calling a compiler are counted separately, as refused.
+    own (inductor's ``fallback_random``), so they can be compared. torch's compiler stack itself may skip a check of
+    an operator or raise its own errors, with any compiler; `REFERENCE` shows these effects. Calls that dynamo runs
+    itself without calling a compiler are counted separately, as refused.
     """
 
     strides = False  # for results that are not written arguments, a compiler chooses the strides

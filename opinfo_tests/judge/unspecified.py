@@ -359,7 +359,7 @@ def nudged(case: Case, seed: int) -> Case:
 
 
 def as_far(want: Any, got: Any, around: list[Any], rule: ToleranceRule) -> bool:
-    """Return whether each element is about as near to torch's as torch's results for changed inputs are.
+    """Return whether each element differs from torch's about as little as torch's results for nearby inputs do.
 
     Where a value is infinite, reciprocals are compared. NaN matches only NaN.
     """

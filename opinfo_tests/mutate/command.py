@@ -304,7 +304,7 @@ def watched(
 
 
 def reported(a: argparse.Namespace, rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
-    """Yield the rows unchanged, and write each to the report at once, so that an interrupted run keeps its results."""
+    """Yield the rows unchanged, and write each to the report immediately: an interrupted run keeps its results."""
     with a.report.open("a" if a.resume else "w", encoding="utf-8") if a.report else nullcontext() as file:
         for mutant, found in rows:
             if file:
@@ -314,7 +314,7 @@ def reported(a: argparse.Namespace, rows: Iterator[tuple[Mutant, Found]]) -> Ite
 
 
 def until_broken(rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
-    """Yield the rows until Ctrl-C, which ends the judging; what was judged so far is still reported."""
+    """Yield the rows until Ctrl-C, which ends the judging; the rows so far are still reported."""
     with suppress(KeyboardInterrupt):
         yield from rows
 

@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
 
 
 def run(a: argparse.Namespace) -> int:
-    """Do what the parsed command line asks for; return the exit status."""
+    """Execute the parsed command line; return the exit status."""
     usage = Usage()
     follow(a.against)
     console = Console(highlight=False, soft_wrap=True)

@@ -26,7 +26,8 @@ _NARROW: Threshold = 64  # minimum number of columns of a part
 class _Weights(NamedTuple):
     """The weights of one direction of one layer.
 
-    Their shapes are (parts, given, each), (parts, size, each), and (parts, 1, each) or None for the last two.
+    The shapes are (parts, given, each) for ``of_input`` and (parts, size, each) for ``of_state``. ``bias`` and
+    ``of_last`` are (parts, 1, each), or None.
     """
 
     of_input: ndarray

@@ -69,8 +69,8 @@ BASES = 2  # number of valid calls of each overload whose arguments are changed
 def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
     """Pass changed variants of the first valid calls to the sink.
 
-    How many are made does not depend on ``count``, the number of random calls. Under pytest (if ``count`` ends with
-    `PLAIN`) only the first valid call is changed, and a third of the calls with several changes are used.
+    Their number does not depend on ``count``, the number of random calls. Under pytest (if ``count`` ends with
+    `PLAIN`), only the first valid call is changed, and only a third of the calls with several changes are used.
     """
     from ...backends.torch_backend import TorchDevice
 
