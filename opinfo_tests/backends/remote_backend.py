@@ -95,7 +95,7 @@ class Remote(TorchDevice):
 
     @property
     def session(self) -> rpc.Session:
-        """This process's session. A new one is opened if it has ended, and a new server started if that has ended."""
+        """This process's session; a new session or server is started if the old one has ended."""
         if self._session is not None and self._session.over:
             self.close()
         if self._session is None:

@@ -156,7 +156,7 @@ EMPTIED = 12  # number of calls of an overload in which some sizes are 0
 
 
 def emptied(op: str, start: int) -> Iterator[Case]:
-    """Yield calls with some sizes of 0, for overloads that check their arguments and have calls of their own."""
+    """Yield calls with some sizes of 0, for overloads that check their arguments and use no other overload's calls."""
     seen: set[str] = set()
     asked = drawn_as(op) == op and looks_at_sizes(op) and not is_fragile(op) and constraint_of(op).none
     for turn in range(EMPTIED if asked else 0):

@@ -44,7 +44,7 @@ class Task:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the calls may be cached between runs; the samples of another library may change any day."""
+        """Whether the calls may be cached between runs; another library's samples may change at any time."""
         return "::" not in self.source or self.source.partition("/")[2].startswith(("aten::", "prims::"))
 
 

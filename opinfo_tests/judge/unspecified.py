@@ -173,7 +173,7 @@ def in_other_memory(case: Case, oracle: Any, turn: int) -> Seen:
 
 
 def answers_of(seen: list[Seen], kind: str, i: int) -> list[Any]:
-    """Return the same result (or argument after the call) of each of several calls."""
+    """Return, for each of several calls, result number ``i`` (or, by ``kind``, argument ``i`` after the call)."""
     return [getattr(s, kind)[i] for s in seen if len(getattr(s, kind)) > i]
 
 

@@ -215,7 +215,7 @@ def special_mismatch(w: np.ndarray, g: np.ndarray, zero_sign: bool) -> np.ndarra
 
 
 def computed_dtype(dtype: np.dtype, case: Case) -> np.dtype:
-    """Return the dtype that a result was computed in: that of the inputs if ``out=`` is wider."""
+    """Return the dtype in which a result was computed: the inputs' dtype if ``out=`` has a wider one."""
     if not is_out(case.op):
         return dtype
     inputs = [a_dtype(a) for v in case.args for a in leaves(v) if isinstance(a, Array)]

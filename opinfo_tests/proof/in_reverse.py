@@ -236,7 +236,7 @@ def _add(account: ReverseAccount, case: Any, want: Seen, mine: Seen, wide: Natur
 
 
 def _is_nearer(wide: NaturalCall, want: Seen, mine: Seen) -> bool:
-    """Return whether results are nearer than NumPy's to NumPy's own results in float64."""
+    """Return whether results are closer than NumPy's results to those that NumPy computes in float64."""
     exact = answer_of(_widened(wide))
     if exact.error or len(exact.results) != len(want.results):
         return False

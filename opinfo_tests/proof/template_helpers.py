@@ -82,7 +82,7 @@ def added_axes(x: np.ndarray, size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def several(x: Any) -> Any:
-    """Return a tuple; torch also accepts a single number."""
+    """Return a tuple from a tuple or a single number, because torch accepts both."""
     return (x,) if isinstance(x, int) else x
 
 

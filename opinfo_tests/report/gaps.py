@@ -231,7 +231,7 @@ def check(
 
 
 def accept(path: Path, gaps: list[Gap], tally: Tally, whole: Scope | None = None) -> list[Gap]:
-    """Rewrite the `plain` entries of what ran; keep their reasons and all other entries. Return the new gaps."""
+    """Rewrite the `plain` entries that the run covered; keep their reasons and the other entries. Return all gaps."""
     borrowed = [g for g in gaps if g.borrowed]
     gaps = [g for g in gaps if not g.borrowed]
     families = [g for g in gaps if not g.plain] + [g for g in load_all(path) if not holds(g.since, g.until)]

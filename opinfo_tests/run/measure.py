@@ -21,8 +21,8 @@ _SMALL, _USUAL = 1 << 16, 1 << 25  # block sizes in bytes from which malloc uses
 def measured(case: Case, oracle: Backend, backend: Backend) -> dict[str, float]:
     """Return a call's shortest time (ms) on the backend and on torch, and its peak memory (MiB) beyond the arguments.
 
-    Runs of the two alternate. If both run in this process, the time is processor time, which other programs on the
-    machine hardly affect. Memory is left out if the system does not report it; Linux does.
+    Runs on the backend and on torch alternate. If both run in this process, the time is processor time, which other
+    programs on the machine hardly affect. Memory is left out if the system does not report it; Linux does.
     """
     timed = processor_time if oracle.in_this_process and backend.in_this_process else wall_time
     both = {"torch_": oracle, "": backend}

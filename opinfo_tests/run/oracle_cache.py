@@ -61,7 +61,7 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class OracleCache:
-    """The quick tier's calls: for each overload and dtype, the first ``calls`` by hash from each entry in `homes`.
+    """The quick tier's calls: for each overload and dtype, the first ``calls`` calls (by hash) of each home entry.
 
     Parameters
     ----------

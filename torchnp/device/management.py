@@ -81,7 +81,7 @@ class Management:
         return _memory("SC_AVPHYS_PAGES"), _memory("SC_PHYS_PAGES")
 
     def seed(self) -> int:
-        """Call `torch.seed`: the device draws from the CPU generator."""
+        """Call `torch.seed`, because the device draws from the CPU generator."""
         return torch.seed()
 
     seed_all = seed

@@ -52,7 +52,7 @@ class Memory(Protocol):
         ...
 
     def share(self, tensor: Tensor) -> ndarray:
-        """Return the memory of a plain tensor, fast.
+        """Return the memory of a plain tensor; this is the fast path of `to_numpy`.
 
         Raise TypeError or RuntimeError for a tensor that needs `to_numpy`.
         """
@@ -63,7 +63,7 @@ class Memory(Protocol):
         ...
 
     def wrap(self, array: ndarray) -> Tensor:
-        """Return a tensor on a writable array's memory, fast; strides must not be negative."""
+        """Return a tensor on a writable array's memory; strides must not be negative. The fast path of `to_torch`."""
         ...
 
     def to_torch(self, array: ndarray) -> Tensor:

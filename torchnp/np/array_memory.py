@@ -26,7 +26,7 @@ class Mirror:
         self._copy, self._source, self._index = copy, source, index
 
     def update(self) -> None:
-        """Write the copy to its source."""
+        """Write the copy's values to the source."""
         self._source[self._index] = type(self._source)(self._copy)
 
 

@@ -132,7 +132,7 @@ class TensorArray:
 
     @property
     def device(self) -> str:
-        """``"cpu"``, NumPy's name of the only device."""
+        """``"cpu"``, the name of NumPy's only device."""
         return "cpu"
 
     # ------------------------------------------------------------ Python's protocols

@@ -22,7 +22,7 @@ UNDONE = "fft-of-integers no-half-fft fft-out-kind fft-out-exact fft-out-sized f
 def raw_fft(
     a: Tensor, n: int, axis: int, is_real: bool, is_forward: bool, norm: Any, out: Tensor | None = None
 ) -> Tensor:
-    """Transform along an axis, as NumPy's function of this name: ``n`` points, any dtype, ``out=`` of any kind."""
+    """Do what NumPy's private function of this name does: transform ``n`` points along an axis."""
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
     if norm not in _NORMS:

@@ -278,7 +278,7 @@ def _checked_join(parts: list[Tensor], place: int) -> None:
 
 @row("repeat", "repeat-is-tile repeats-keep-dtype repeat-output-size repeat-of-number")
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
-    """`numpy.repeat` on tensors: repeats each element; with ``axis=None``, of the flattened tensor."""
+    """`numpy.repeat` on tensors: repeats each element along ``axis``; with None, the tensor is flattened first."""
     x = as_tensor(a)
     if axis is None:
         x, place = x.reshape(-1), 0

@@ -117,7 +117,10 @@ class Recurrent(ABC):
 
     @abstractmethod
     def _biases(self, of_input: ndarray | None = None, of_state: ndarray | None = None) -> tuple[Any, Any]:
-        """Return the bias of the input's products, and the separate bias of the state's product of the last gate."""
+        """Return the bias added to the input products, and the separate bias of the last gate's product with the state.
+
+        Either is None if there is no such bias.
+        """
 
     def _layer(
         self, x: ndarray, states: list[ndarray], weights: _Weights, out: ndarray, reverse: bool

@@ -294,7 +294,7 @@ def ranks(case: Case) -> list[int]:
 
 
 def edges(case: Case) -> list[int]:
-    """Return numbers around the limits for sizes and dimensions, from the first array that has dimensions."""
+    """Return numbers near the sizes and the rank of the first array that has dimensions, with either sign."""
     shape = next((a.shape for a in case.arrays() if a.shape), ())
     return list(dict.fromkeys(m for n in (*shape, len(shape)) for m in (n - 1, n, n + 1, -n, -n - 1))) if shape else []
 

@@ -220,7 +220,7 @@ def of_dtypes(
 
 
 def as_number(case: Case, execute: Execute) -> Iterator[Case]:
-    """For each of two operands, yield the call with it replaced by each kind of number, and arrays of each dtype."""
+    """Yield the call with either of two operands replaced by numbers of each kind, and arrays of each dtype."""
     tensors = [i for i, x in enumerate(case.args) if isinstance(x, Array)]
     for place in tensors[:2] if len(case.arrays()) > 1 else ():
         if execute(number_at(case, place, 2)).error:

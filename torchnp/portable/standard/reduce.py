@@ -167,7 +167,7 @@ def var_mean_correction(
 def _extreme(lib: ArrayLibrary, function: str, x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
     if not axes:
         return x
-    if dt.is_bool(lib.dtype_of(x)):  # the standard orders numbers only
+    if dt.is_bool(lib.dtype_of(x)):  # the standard defines order only for numbers
         named = "any" if function == "max" else "all"
         return getattr(lib.xp, named)(x, axis=axes, keepdims=keepdim)
     return getattr(lib.xp, function)(x, axis=axes, keepdims=keepdim)
