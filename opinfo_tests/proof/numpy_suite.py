@@ -116,7 +116,7 @@ class SuitePlugin:
 
 
 def _array_or_numpys(*args: Any, **kwargs: Any) -> Any:
-    """Run ``np.array`` on tensors, but NumPy's for objects and strings: files make such arrays at import."""
+    """Run ``np.array`` on tensors, but use NumPy's own for objects and strings, which test files need at import."""
     from torchnp.np.rebind_numpy_functions import array_function, to_arrays
 
     try:

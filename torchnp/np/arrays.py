@@ -91,7 +91,7 @@ class TensorArray:
 
     @property
     def mT(self) -> TensorArray:
-        """The array with its last two axes exchanged."""
+        """The array with its last two axes swapped."""
         return _run("matrix_transpose", self)
 
     @property

@@ -191,7 +191,7 @@ _SESSIONS = _Sessions()
 
 @contextlib.contextmanager
 def created_beside(arguments: Any) -> Iterator[None]:
-    """If an argument is a handle, create the buffers that NumPy's own code makes meanwhile on the handle's server."""
+    """Inside this context, put new buffers of NumPy's own code on the server of a handle in the arguments, if any."""
     before = _SESSIONS.current
     _SESSIONS.current = _session(arguments) or before
     try:

@@ -183,7 +183,7 @@ def to_arrays(x: Any) -> Any:
 
 
 def from_numpy(x: Any) -> Any:
-    """Replace each ndarray whose dtype tensors have by a `TensorArray`."""
+    """Replace each ndarray by a `TensorArray`, if tensors have its dtype."""
     from torchnp.np.dtypes import as_tensor
 
     if isinstance(x, np.ndarray) and x.dtype.newbyteorder("=") in TORCH_OF:

@@ -117,7 +117,7 @@ class Program:
     """A program that `torchnp.load` has read; call it like the exported module.
 
     It takes NumPy arrays where the module took tensors, and returns arrays in the structure of the module's result.
-    Tuples, lists, dicts and named tuples are the same; an object of another class becomes a dict of its fields. Values
+    Tuples, lists, dicts and named tuples stay the same; an object of another class becomes a dict of its fields. Values
     equal those of the table's kernels within the operators' tolerances, or bit for bit with ``exact``. As in torch,
     buffers keep the values that a call writes to them, arguments to which the module writes are written in place, and
     results may alias arguments. If a call raises, it may already have written to some buffers.
