@@ -78,7 +78,7 @@ def draw_argument(call: DrawnCall, a: Any) -> Any:
 
 
 def edge(call: DrawnCall, a: Any, value: Any) -> Any:
-    """Return ``value`` or, for some float arguments, zero, its negative, an infinity or NaN."""
+    """Return ``value``; for some float arguments, occasionally 0, ``-value``, an infinity or NaN instead."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or a.type.removesuffix("?") not in ("float", "Scalar") or call.between.randint(0, 99) >= EDGE:
         return value
@@ -255,7 +255,7 @@ def transferred(cases: Iterable[Case], op: str) -> list[Case]:
 
 @cache
 def drawn_families() -> dict[str, list[str]]:
-    """Return the overloads that get random calls, by torchnp's family; ``none`` if torchnp has no kernel."""
+    """Return the overloads that get random calls, by torchnp's families; ``none`` has those without a kernel."""
     import torchnp
 
     found: dict[str, list[str]] = {}

@@ -64,7 +64,7 @@ def _as_array(name: str, contiguous: str = "", ndmin: int = 0) -> None:
         return _by_columns(found, "F") if contiguous == "F" and not is_fortran(found) else found
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`numpy.{name}` as a tensor: a tensor of the dtype is returned itself."
+    function.__doc__ = f"`numpy.{name}` as a tensor; a tensor that already has the dtype is returned itself."
     add_row(name, function, "contiguous-0d default-dtype" if contiguous else "default-dtype")
 
 
@@ -133,7 +133,7 @@ def _like(name: str, fill: Any) -> None:
         return _alike(a, fill, dtype, order, shape, device)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`numpy.{name}` as a tensor: shape, dtype and memory layout of ``a``."
+    function.__doc__ = f"`numpy.{name}` as a tensor, with the shape, dtype and memory layout of ``a``."
     add_row(name, function, "memory-format-fits")
 
 

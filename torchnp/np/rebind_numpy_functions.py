@@ -332,7 +332,7 @@ def _on_tensors(name: str, original: Callable) -> Callable:
         return rebound(original)(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = by_arrays.__name__ = name.rpartition(".")[2]
-    function.__doc__ = f"`numpy.{name}` on tensors: NumPy's own code on the functions here."
+    function.__doc__ = f"`numpy.{name}` on tensors: NumPy's own code, run on this package's functions."
     function.__wrapped__ = getattr(original, "_implementation", original)  # type: ignore[attr-defined]
     function.on_arrays = by_arrays  # type: ignore[attr-defined]
     return function

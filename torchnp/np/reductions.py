@@ -201,7 +201,7 @@ def _place_of_extreme(name: str, largest: bool) -> None:
         return found if out is None else write(out, found)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`numpy.{name}` on tensors: the first of several."
+    function.__doc__ = f"`numpy.{name}` on tensors: the index of the first extreme element."
     add_row(name, function, "no-bool zero-dim-axis no-complex-order")
 
 
@@ -239,7 +239,7 @@ def _running(name: str, ufunc: TensorUfunc, undoes: str) -> None:
         return accumulate_ufunc(ufunc, x, axis, dtype, out)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`numpy.{name}` on tensors; without ``axis`` of the flattened tensor."
+    function.__doc__ = f"`numpy.{name}` on tensors; with ``axis=None``, over the flattened tensor."
     add_row(name, function, undoes)
 
 

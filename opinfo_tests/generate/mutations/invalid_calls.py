@@ -202,7 +202,7 @@ def changed(case: Case, place: int | str, other: Any, buffers: list[np.ndarray])
 
 
 def key_of(value: Any, buffers: list[np.ndarray], own: int) -> str:
-    """Return a key of an argument's value. New arrays (in buffers from ``own`` on) are identified by their contents."""
+    """Return a key that identifies an argument's value; new arrays (in buffers from ``own`` on) by their contents."""
 
     def one(x: Any) -> Any:
         new = isinstance(x, Array) and x.buffer >= own
