@@ -10,7 +10,7 @@ from .runner import Options
 
 STATUS = (
     "Exit status: 0 if every call passes or is a known gap; 1 if not, if fewer cases were collected than are "
-    f"recorded, or if an overload is undertested; 2 for a wrong command; "
+    f"recorded, or if an overload is hardly tried; 2 for a wrong command; "
     f"{INVALID} if the run is invalid, because the control experiment failed or nothing was judged."
 )
 
