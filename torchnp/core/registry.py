@@ -12,11 +12,11 @@ import numpy as np
 
 from torchnp._private_numpy import enter_quiet, leave_quiet
 from torchnp.core.elementwise_strips import stripwise, takes_strips
-from torchnp.core.error_classes import of_version
 from torchnp.core.errors import FAILURES
 from torchnp.core.fast_path import Quick, signature_of
+from torchnp.core.inplace_out_spec import NOTHING, WriteSpec
 from torchnp.core.schema import RESERVED, Schema, is_torchs
-from torchnp.core.write_spec import NOTHING, WriteSpec
+from torchnp.core.versioned_error_classes import of_version
 from torchnp.dtypes import STORED
 
 ndarray = np.ndarray

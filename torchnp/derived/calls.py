@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torchnp.core.error_classes import of_version
+from torchnp.core.inplace_out_spec import Bound
 from torchnp.core.registry import enter_quiet, leave_quiet
 from torchnp.core.schema import RESERVED, Schema
-from torchnp.core.write_spec import Bound
+from torchnp.core.versioned_error_classes import of_version
 
 _SPELLED = {v: k for k, v in RESERVED.items()}
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from torchnp.core.checks import broadcast_shapes
 from torchnp.core.errors import output_shape, shape_text, tensor_type
+from torchnp.core.inplace_out_spec import resize_out
 from torchnp.core.schema import Argument, Schema
-from torchnp.core.write_spec import resize_out
 from torchnp.dtypes import (
     STORED,
     bool_,

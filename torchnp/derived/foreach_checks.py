@@ -8,8 +8,8 @@ import numpy as np
 
 from torchnp.core.checks import check, refuse
 from torchnp.core.errors import empty_list
+from torchnp.core.inplace_out_spec import WriteSpec
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import WriteSpec
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S
 
 

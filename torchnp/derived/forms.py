@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.core.inplace_out_spec import WriteSpec, resize
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import WriteSpec, resize
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import write_inplace
 from torchnp.derived.foreach_checks import check_lists

@@ -10,10 +10,10 @@ import numpy as np
 from torchnp.core.checks import check
 from torchnp.core.elementwise_strips import MANY, draws_in_order, takes_strips, target_strips, write_strips
 from torchnp.core.errors import cannot_cast
+from torchnp.core.inplace_out_spec import Bound, Precheck, WriteSpec, resize
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import Bound, Precheck, WriteSpec, resize
 from torchnp.derived.calls import bind, by_name, call, guarded
 from torchnp.derived.casts import WriteRule, check_fits, inplace_rule, lacking
 from torchnp.derived.foreach_checks import check_lists

@@ -11,8 +11,8 @@ import numpy as np
 
 from torchnp.core.elementwise_strips import MANY, takes_strips, target_strips, write_strips
 from torchnp.core.errors import shape_text
+from torchnp.core.inplace_out_spec import Bound, Precheck, WriteSpec, resize
 from torchnp.core.schema import Argument, Schema
-from torchnp.core.write_spec import Bound, Precheck, WriteSpec, resize
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import NOT_THE_SAME, WriteRule, lacking, out_rule
 from torchnp.derived.targets import OutMemoryChecks, contiguous_outs, memory_checks_of, unless_late

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.derived.casts import WriteRule
 from torchnp.dtypes import HALVES, bool_, cast, result_type
 from torchnp.layout.overlap import address, has_common_element, is_same, tensors_of

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import FAILURES
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.derived.casts import WriteRule
 from torchnp.dtypes import category
 from torchnp.layout.overlap import OVERLAP, SELF_OVERLAP, check_apart, check_target, is_same, overlap

@@ -13,7 +13,7 @@ from torchnp.engine import BaseHandleTensor, Call, Engine, TensorSpec
 from torchnp.mpc.fixed_point import DEFAULT_BITS, FixedPoint
 from torchnp.mpc.network import Network, Traffic
 from torchnp.mpc.operators import (  # noqa: F401, they register operators
-    arithmetic,
+    elementwise,
     layers,
     losses,
     selection,

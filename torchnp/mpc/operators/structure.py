@@ -9,7 +9,7 @@ import numpy as np
 import torchnp
 from torchnp.engine import Call
 from torchnp.mpc.fixed_point import FixedPoint
-from torchnp.mpc.operators.arithmetic import converted
+from torchnp.mpc.operators.elementwise import converted
 from torchnp.mpc.operators.registry import op, public, result_bits, secret, shared
 from torchnp.mpc.shares import SharedSum
 

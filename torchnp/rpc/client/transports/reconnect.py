@@ -13,7 +13,7 @@ import msgspec
 from torchnp.rpc import wire
 from torchnp.rpc.client.transports.transport import MAX_UNACKNOWLEDGED, Stream
 from torchnp.rpc.exceptions import INFRASTRUCTURE, ConnectionLost, ProtocolError, RPCError
-from torchnp.rpc.wire.outbox import Outbox
+from torchnp.rpc.wire.unacknowledged import UnacknowledgedFrames
 
 log = logging.getLogger("torchnp.rpc")
 
@@ -62,7 +62,7 @@ class ReconnectingTransport:
         self._stream = dial(timeout)
         self.name = self._stream.name
         self._before = (0, 0)  # bytes sent and received over earlier connections
-        self._outbox = Outbox(self.name)
+        self._unacknowledged = UnacknowledgedFrames(self.name)
         self._unacked_bytes = 0
         self._due = 1  # the number of the next reply
         self._replies: deque[wire.Bytes] = deque()
@@ -109,11 +109,11 @@ class ReconnectingTransport:
         messages: list[bytes] = []
         for frame in frames:
             cost = len(frame) + wire.OVERHEAD
-            while self._outbox and self._outbox.cost + cost > wire.WINDOW and not self._over:
+            while self._unacknowledged and self._unacknowledged.cost + cost > wire.WINDOW and not self._over:
                 self._say(messages)
                 messages = []
                 self._pull(None)
-            messages.append(self._outbox.add(frame))
+            messages.append(self._unacknowledged.add(frame))
         self._say(messages)
 
     def receive(self, timeout: float | None = 0.0) -> wire.Bytes | None:
@@ -198,7 +198,7 @@ class ReconnectingTransport:
 
     def _has(self, due: int) -> None:
         """Drop the frames that the server has acknowledged."""
-        self._outbox.forget(due, self._outbox.next)
+        self._unacknowledged.forget(due, self._unacknowledged.next)
 
     # ------------------------------------------------------------ a lost connection
 
@@ -245,7 +245,7 @@ class ReconnectingTransport:
             return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {self.name})")
         self._unacked_bytes = 0
         self._has(due)
-        stream.send(self._outbox.since(due))
+        stream.send(self._unacknowledged.since(due))
         if self._left.is_set():
             self.interrupt()
             raise ConnectionLost("the session is closed")

@@ -1,4 +1,4 @@
-"""Frames that were sent and not yet acknowledged by the peer; client and server each have an outbox."""
+"""Frames that the peer has not yet acknowledged; client and server each keep theirs, to send them again if needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 
 
-class Outbox:
+class UnacknowledgedFrames:
     """Frames numbered from 1, each kept until the peer acknowledges it.
 
     Parameters
