@@ -80,9 +80,9 @@ def installed() -> str | None:
 
 
 def default() -> Version:
-    """Return the version that ``TORCHNP_TARGET`` names, else the installed torch's, else the newest known one.
+    """Return the version that ``TORCHNP_TARGET`` names, else the installed torch's, else the newest known version.
 
-    For an installed torch that is not known, it is the newest older version, or the oldest known one.
+    If the installed torch's version is not known, return the newest known version before it, or the oldest known one.
 
     Warns
     -----
@@ -115,7 +115,7 @@ _within: contextvars.ContextVar[Version | None] = contextvars.ContextVar("target
 
 
 def current() -> Version:
-    """Return the target version in effect: that of the `table_for` table whose kernel runs, else the process's."""
+    """Return the target version in effect: that of the `table_for` table whose kernel is running, else the process's."""
     global _chosen
     inner = _within.get()
     if inner is not None:
@@ -151,8 +151,8 @@ def target(version: str | None = None) -> str:
     Parameters
     ----------
     version : str, optional
-        The new target version, such as ``"2.13"``. Set it before kernels are taken from the table: those keep the
-        schema of the previous version.
+        The new target version, such as ``"2.13"``. Set it before you take kernels from the table, because kernels taken
+        earlier keep the schema of the previous version.
 
     Returns
     -------
