@@ -1,4 +1,4 @@
-"""How a derived kernel binds its arguments and calls its source."""
+"""Functions with which a derived kernel binds its arguments and calls its source."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def call(source: Callable[..., Any], source_schema: Schema, bound: Mapping[str, 
 
 
 def guarded(schema: Schema, run: Callable[[Bound], Any]) -> Callable[..., Any]:
-    """Make a kernel from a function that takes arguments by name; run it without floating point warnings."""
+    """Make a kernel of a function that takes its arguments by name; the kernel gives no floating point warnings."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         token = enter_quiet()
@@ -51,7 +51,7 @@ def guarded(schema: Schema, run: Callable[[Bound], Any]) -> Callable[..., Any]:
 
 
 def by_name(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
-    """Adapt a source whose arguments have another order (``polygamma(n, self)``) or another first name."""
+    """Adapt a source whose arguments are in another order (``polygamma(n, self)``) or whose first one is renamed."""
 
     def reordered(*args: Any, **kwargs: Any) -> Any:
         return call(source, source_schema, bind(schema, args, kwargs))
