@@ -28,19 +28,20 @@ FIRST_WAIT, LAST_WAIT = 0.05, 1.0  # seconds between reconnect attempts, doubled
 class ReconnectingTransport:
     """A transport that survives lost connections.
 
-    Frames are kept, up to the window, until the server acknowledges them; frames lost with a connection are sent again
-    on the next.
+    Frames are kept, up to the size of the window, until the server acknowledges them. Frames that are lost with a
+    connection are sent again on the next connection.
 
     Parameters
     ----------
     dial : callable
         Takes a timeout in seconds and returns a connection.
     timeout : float
-        Seconds for the first connection; also a limit for each later attempt.
+        Seconds allowed for the first connection, and for each later attempt.
     reconnect : float
         Seconds for which reconnecting is tried; 0 disables it.
     silence : float
-        Seconds without a message from the server, while waiting for one, after which the connection counts as lost.
+        Seconds without a message from the server, while the client waits for one, after which the connection counts as
+        lost.
 
     Raises
     ------
@@ -90,7 +91,10 @@ class ReconnectingTransport:
         return frame
 
     def _greeted(self, stream: Stream, hello: wire.Hello, timeout: float | None) -> tuple[bytes | None, int | None]:
-        """Return the answer to HELLO, and the number of the next frame that the server expects; None if it refused."""
+        """Return the answer to HELLO, and the number of the next frame that the server expects.
+
+        The number is None if the server refused the session.
+        """
         stream.send([wire.encode(hello)])
         frame = stream.receive(timeout)
         if frame is None or type(wire.decode_reply(frame)) is not wire.Welcome:
@@ -148,7 +152,8 @@ class ReconnectingTransport:
     def _pull(self, timeout: float | None) -> bool:
         """Take the next message; return whether one came within ``timeout`` seconds.
 
-        None waits as long as the server is alive: a server that accepts another connection is still at work.
+        With ``timeout=None``, wait as long as the server is alive; a server that accepts a new connection counts as
+        alive.
         """
         try:
             message = self._stream.receive(self._silence if timeout is None else timeout)
@@ -177,7 +182,7 @@ class ReconnectingTransport:
         return True
 
     def _keep(self, frame: wire.Bytes) -> None:
-        """Queue a reply until `receive` takes it; ProtocolError if far more arrive than requests can explain."""
+        """Queue a reply until `receive` takes it; raise ProtocolError if there are far more replies than expected."""
         self._waiting += len(frame) + wire.OVERHEAD
         if self._waiting > MAX_WAITING:
             self._over = True
