@@ -22,7 +22,7 @@ class UnacknowledgedFrames:
     next : int
         The number of the next frame.
     cost : int
-        Total cost of the kept frames, as it counts for the flow-control window.
+        Total cost of the kept frames, for the flow-control window.
     """
 
     def __init__(self, other: str) -> None:

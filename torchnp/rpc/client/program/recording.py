@@ -185,7 +185,7 @@ class Recording:
         return there
 
     def takes(self, arguments: list[Any]) -> bool:
-        """Return whether the program accepts these arguments, which must have the recorded offsets and pinned objects."""
+        """Return whether the program accepts these arguments: offsets and pinned objects must equal the recorded ones."""
         if self._offsets is not None and self._offsets != [t._spec.offset for t in arguments]:
             return False
         return all(arguments[n]._object.id == id_ for n, id_ in self.pinned.items())
@@ -256,7 +256,7 @@ def _gradients(watch: Watch, tape: Tape) -> list[Any]:
 
 
 def _owners(tape: Tape, names: Any) -> Callable[[int], int]:
-    """Return a function that maps an object's id to the id of the object whose memory it uses, such as a view's base."""
+    """Return a function that maps an object's id to the id of the object whose memory it uses (the base of a view)."""
     owners: dict[int, int] = {}
     for op in tape.ops:
         schema = torchnp.table.schemas.get(names[op.index])

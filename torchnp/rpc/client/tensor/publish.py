@@ -117,7 +117,7 @@ class Published:
         return self._session._fetch(handle, terms_of(reduce, clip, eps, sigma))
 
     def publish_async(self, **terms: Any) -> PublishFuture:
-        """Ask for the values without waiting: ``await handle.publish_async()``, or ``.result(timeout)`` outside asyncio.
+        """Ask for the values without waiting for them: ``await handle.publish_async()``, or ``.result(timeout)``.
 
         Later operators and requests are sent without waiting for the answer. The terms and errors are those of
         `publish`; `Session.deadline` does not end the wait.

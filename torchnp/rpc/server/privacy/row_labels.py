@@ -29,7 +29,7 @@ class Rows:
     dim : int
         The dimension, not negative.
     order : bytes
-        The row on which each index depends, as int64, -1 for none; empty if index i depends on row i.
+        The row on which each index depends, as int64, or -1 for none; empty if index i depends on row i.
     """
 
     dataset: str
@@ -60,7 +60,7 @@ def of_dataset(name: str, array: np.ndarray) -> Label:
 def common(labels: Iterable[Label]) -> Rows | None:
     """Return the dataset and row order that all private labels share.
 
-    None if they differ, one is mixed, or all are public.
+    Return None if they differ, if one is mixed, or if all labels are public.
     """
     found: set[tuple[str, bytes]] = set()
     for label in labels:

@@ -106,7 +106,7 @@ class Link:
         self._news.set()
 
     def end(self) -> None:
-        """Mark the frames as complete. A connection ends when all of it has been sent."""
+        """Mark the frames as complete. A connection ends when all frames have been sent."""
         self._over = True
         self._news.set()
         self._worker.transport.close()
@@ -127,7 +127,7 @@ class Link:
         ----------
         stream : ClientStream
         due : int
-            The message stream of the connection, and the number of the frame that the client expects next.
+            The message stream of the connection, and the number of the next frame that the client expects.
         first : list of bytes
             Messages that are sent before all others.
 
