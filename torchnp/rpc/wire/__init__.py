@@ -122,7 +122,7 @@ class Op(_Frame, tag=0):
 
 
 def package() -> str:
-    """Return the versions of this side's torchnp and target torch, for the error message if client and server differ."""
+    """Return this side's torchnp and target torch versions, for the error message if client and server differ."""
     return f"{torchnp.__version__} for torch {torchnp.target()}"
 
 

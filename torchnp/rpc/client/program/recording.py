@@ -185,7 +185,7 @@ class Recording:
         return there
 
     def takes(self, arguments: list[Any]) -> bool:
-        """Return whether the program accepts these arguments: offsets and pinned objects must equal the recorded ones."""
+        """Return whether the program accepts these arguments: offsets and pinned objects must equal the recorded."""
         if self._offsets is not None and self._offsets != [t._spec.offset for t in arguments]:
             return False
         return all(arguments[n]._object.id == id_ for n, id_ in self.pinned.items())

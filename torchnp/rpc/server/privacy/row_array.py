@@ -285,7 +285,7 @@ def matmul(a: Any, b: Any) -> RowArray:
 
 
 def part(x: RowArray, at: Any) -> RowArray:
-    """Index with integers, slices, ``...`` and None. The row dimension may be sliced, but not indexed with an integer."""
+    """Index with integers, slices, ``...`` and None. The row dimension may be sliced but not indexed by an integer."""
     at = at if isinstance(at, tuple) else (at,)
     if any(type(i) not in (int, slice, type(None), type(...)) for i in at):
         raise Unlabelled("an index of another kind")

@@ -72,7 +72,7 @@ def index_select(lib: ArrayLibrary, self: Value, dim: int, index: Value) -> Valu
 
 @portable("aten::index.Tensor", on="rows")
 def index_(lib: ArrayLibrary, self: Value, indices: Sequence[Any]) -> Value:
-    """Move rows with public indices, or look up elements of a public array, along one dimension, with the rows' indices."""
+    """Move rows with public indices, or look up elements of a public array with the rows' indices in one dimension."""
     given = [(d, x) for d, x in enumerate(indices) if x is not None]
     if type(self) is RowArray:
         return ra.index(self, tuple(slice(None) if x is None else x for x in indices))

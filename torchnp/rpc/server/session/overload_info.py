@@ -1,4 +1,4 @@
-"""What the server needs to know about an overload to run it."""
+"""The facts about an overload that the server needs to run it."""
 
 from __future__ import annotations
 

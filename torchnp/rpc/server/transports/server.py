@@ -1,4 +1,4 @@
-"""The server, which needs no torch: asyncio accepts clients over TCP, TLS or gRPC, and one process per session computes."""
+"""The server, without torch: asyncio accepts clients over TCP, TLS or gRPC, and one process per session computes."""
 
 from __future__ import annotations
 
