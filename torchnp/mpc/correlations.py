@@ -112,7 +112,7 @@ def conversion(shape: tuple, places: int) -> Correlation:
 
 
 def unit_vector(shape: tuple, length: int) -> Correlation:
-    """Return the correlation of ``r`` modulo ``length``, a power of two, and a vector with 1 at ``r`` and 0 elsewhere."""
+    """Return the correlation of ``r`` modulo ``length``, a power of two, and a vector with a single 1 at ``r``."""
 
     def derive(r: np.ndarray) -> tuple[np.ndarray, ...]:
         return (((r & (length - 1))[..., None] == np.arange(length)).astype(np.int64),)

@@ -39,7 +39,7 @@ def _at(p: FixedPoint, i: int, x: SharedSum) -> SharedSum:
 
 
 def polynomial(p: FixedPoint, u: SharedSum, function: Callable[[np.ndarray], np.ndarray]) -> SharedSum:
-    """Compute a function on [-1, 1] by its polynomial, with 24 fractional bits in arguments and results; seven rounds."""
+    """Compute a function on [-1, 1] with its polynomial, in 24 fractional bits; seven rounds."""
     powers = [u]
     while len(powers) < DEGREE:
         n = len(powers)

@@ -76,7 +76,7 @@ class Network(ABC):
         """Send the message of each rank in this process to all others; return the messages of all parties."""
 
     def open_masked(self, label: str, *pairs: tuple[Any, OneTimeMask]) -> list[np.ndarray]:
-        """Open values that one-time masks hide, as ``value + mask`` for sums or ``value ^ mask`` for bits; one round."""
+        """Open values that one-time masks hide: ``value + mask`` for sums, ``value ^ mask`` for bits; one round."""
         hidden = []
         for value, mask in pairs:
             mask.use_up()

@@ -91,7 +91,7 @@ for _name, _places in _OF_MORE.items():
 
 @op("cat", "stack")
 def cat(p: FixedPoint, call: Call, tensors: list, dim: int = 0) -> SharedSum:
-    """Return the concatenation of tensors."""
+    """Concatenate or stack tensors."""
     bits = result_bits(p, call)
     each = [shared(p, t, bits) for t in tensors]
     return p.each(lambda *ws: torchnp.table[call.op](list(ws), dim), *each)

@@ -219,7 +219,7 @@ class Request(ThreadTask):
             self.finished()
 
     def wait_for(self, name: str, seconds: float | None) -> None:
-        """Do the same as `wait`, but raise DeadlineExceeded after ``seconds``; ``name`` is the server's name for it."""
+        """Do the same as `wait`, but raise DeadlineExceeded after ``seconds``, with the server's ``name``."""
         if not self._done.wait(seconds):
             raise DeadlineExceeded(
                 f"{name} has not answered within the deadline of {seconds:g} s: it is at work still, and the session goes "
