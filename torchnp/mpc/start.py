@@ -49,7 +49,7 @@ def connect(
     """Connect this process, as one party, to the others and to the dealer, over TLS.
 
     Every party runs the same program, with its own rank. A party passes a tensor that it owns to `send` with
-    ``owner=rank``. The other parties pass a tensor with the same shape and dtype there; its values are ignored.
+    ``owner=rank``; the others pass any tensor with the same shape and dtype.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def connect(
     key : path
         PEM file with the private key of this party's certificate.
     dealer : Party
-        Address and certificate of the dealer, who runs ``python -m torchnp.mpc dealer``.
+        The dealer, who runs ``python -m torchnp.mpc dealer``.
     bits : int
         Fractional bits of floating-point tensors, 8 to 22; the same for all.
     timeout : float
@@ -69,8 +69,8 @@ def connect(
     Raises
     ------
     PartyError
-        A party or the dealer is missing, has another identity, or has other settings. Later, operators raise this error
-        if one of them leaves or runs another program.
+        A party or the dealer is missing, or has another identity or other settings; later, it leaves or runs another
+        program.
     """
     if len(parties) < 2 or not 0 <= rank < len(parties):
         raise ValueError(f"rank {rank} of {len(parties)} parties: there are at least 2, counted from 0")

@@ -242,7 +242,7 @@ def laid_out(
 
 
 def _with_statistics(plan: OverloadInfo, out: Any, args: tuple) -> Any:
-    """Add the CPU's saved batch norm statistics: empty without training, float32 only if a parameter's dtype differs."""
+    """Add the CPU's saved batch norm statistics: empty without training, float32 if a parameter has another dtype."""
     x, *parameters = (a for a in args if isinstance(a, torch.Tensor))
     dtype = torch.float32 if any(p.dtype != x.dtype for p in parameters) else x.dtype
     n = 0 if plan.base.endswith("no_training") else x.shape[1]

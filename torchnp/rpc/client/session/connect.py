@@ -38,8 +38,7 @@ def connect(
     address : str
         The address that the server prints; over ``tcp`` and ``grpc`` nothing is encrypted.
     token : str, optional
-        The token that the server's owner gave out; every server that accepts connections from other machines requires
-        one.
+        The token that the server's owner gave out; required by servers that accept connections from other machines.
     table : mapping, optional
         The server's kernels by full overload name, if they are not torchnp's table.
     timeout : float, optional
@@ -51,11 +50,9 @@ def connect(
     reconnect : float, optional
         Seconds for which the client tries to reconnect before it gives up the session; 0 disables reconnecting.
     silence : float, optional
-        Seconds without a message from the server, while the client waits for a reply, after which the connection counts
-        as lost.
+        Seconds without a message, while the client waits for a reply, after which the connection counts as lost.
     deadline : float, optional
-        Seconds that a request waits for its answer, by default an hour. With None, it waits without limit. See
-        `Session.deadline`.
+        Seconds that a request waits for its answer, by default an hour; None sets no limit. See `Session.deadline`.
     compress, cache_bytes : optional
         Options that make uploads smaller: see `Session.compress` and `Session.cache_bytes`.
 

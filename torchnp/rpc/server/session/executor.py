@@ -281,8 +281,7 @@ class Executor:
             for id_, (array, view) in enumerate(made, op.first):
                 store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
             return None
-        # Lock public buffers that are not targets. If a kernel wrote to one, it would hold private values but stay
-        # public.
+        # Lock public buffers that are not targets; a kernel must not write private values into them.
         free = [not e.buffer.public or any(e is t for t in call.targets) for e in entries]  # type: ignore[union-attr]
 
         def guarded(arrays: Iterable[Any]) -> Iterator[Any]:

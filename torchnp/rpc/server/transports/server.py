@@ -347,23 +347,19 @@ def serve(
     token : str, optional
         The shared token of clients that have no token of their own. A host other than loopback requires a token.
     datasets, ledger : mapping of str to array, str or Path
-        Arrays with which clients can compute, and the ledger of their budgets. Without a ledger, only public values are
-        published.
+        Arrays for clients to compute with; their ledger of budgets, without which only public values are published.
     limits, bucket : Limits, float
         Limits of one session. Replies about an owner's data are sent at multiples of ``bucket`` seconds.
     max_clients, max_memory : int, int or None
-        Number of sessions at a time, and the bytes that they may hold together. The latter also limits each process's
-        address space.
+        Number of sessions at a time; bytes that they may hold together, which also limit each process's address space.
     table : mapping, optional
         Kernels by full overload name, instead of torchnp's table.
     tokens, allow : sequence of Token, sequence of str
-        Clients that have a token and rights of their own, and the operators, or patterns of operators, that clients may
-        use.
+        Clients that have a token and rights of their own; operators, or patterns of operators, that clients may use.
     metrics : (str, int), optional
         Host and port of Prometheus metrics at ``/metrics``; port 0 picks a free port.
     tls_cert, tls_key, tls_client_ca : str or Path, optional
-        PEM files: the server's certificate and key for TLS, and the CAs of which one must have signed each client's
-        certificate.
+        PEM files: the server's certificate and key for TLS, and the CAs that may sign clients' certificates.
     grpc, check, reread : bool, bool, callable or None
         ``grpc``: speak gRPC. ``check``: only validate the arguments and print what would be served. ``reread``: called
         at each SIGHUP; it returns all tokens, and sessions of other clients then end.
