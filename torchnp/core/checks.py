@@ -92,7 +92,7 @@ def check_type(expected: np.dtype, *operands: ndarray | None) -> None:
 
 
 def dim_of(x: ndarray, dim: int) -> int:
-    """Return a dimension as `wrap_dim` does, but refuse a 0-d tensor, because the caller needs the dimension's size."""
+    """Return a dimension like `wrap_dim`, but refuse a 0-d tensor, because the caller needs the dimension's size."""
     if not x.ndim:
         raise no_dimensions(dim)
     return wrap_dim(dim, x.ndim)

@@ -33,9 +33,9 @@ def identity(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 # Floating point flags are not errors in torch, so NumPy functions run between enter_quiet() and leave_quiet(token).
 
-# `run_quiet` costs a quarter of that, because it keeps one context in the quiet state. A context can be entered only
-# once at a time: entering it from another thread or recursively raises RuntimeError, and the caller takes the slower
-# path.
+# `run_quiet` costs a quarter of these two calls, because it keeps one context in the quiet state. A context can be
+# entered only once at a time: entering it from another thread or recursively raises RuntimeError, and the caller then
+# takes the slower path.
 _quiet_context = contextvars.Context()
 _quiet_context.run(enter_quiet)
 run_quiet = _quiet_context.run

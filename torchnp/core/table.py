@@ -254,7 +254,7 @@ class OpTable(Mapping[str, Kernel]):
     ) -> Kernel:
         """Set a row's metadata as attributes of its function."""
         schema = self.schemas[name]
-        if hasattr(made, "schema"):  # the rule returned the source itself: the row needs a function of its own
+        if hasattr(made, "schema"):  # the rule returned the source itself, but the row needs its own function
             made = _forward(made)
         if self._fixed:
             made = target.fixed(made, self.version)
@@ -406,7 +406,7 @@ class Packet:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        """The overloads' schemas and what they do."""
+        """The overloads' schemas and descriptions."""
         rows = [self._table[n] for n in self._names if not self._table.schemas[n].is_out]
         return "\n\n".join(f"{row.schema}\n    {row.__doc__}" for row in rows)
 

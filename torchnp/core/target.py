@@ -115,7 +115,7 @@ _within: contextvars.ContextVar[Version | None] = contextvars.ContextVar("target
 
 
 def current() -> Version:
-    """Return the target version in effect: that of the `table_for` table whose kernel is running, else the process's."""
+    """Return the target version in effect: that of the `table_for` table whose kernel runs, else the process's."""
     global _chosen
     inner = _within.get()
     if inner is not None:
@@ -141,12 +141,10 @@ def _parsed(text: str) -> Version:
 
 
 def target(version: str | None = None) -> str:
-    """Return the target version: the minor version of torch that `torchnp.table` reproduces.
+    """Return the target version, the minor version of torch that `torchnp.table` reproduces; set it if one is given.
 
-    With an argument, set it first.
-
-    By default it is the installed torch's version, or without torch the newest version that torchnp knows. The
-    environment variable ``TORCHNP_TARGET`` sets it for a process.
+    By default, the target is the version of the installed torch; without torch, it is the newest version that torchnp
+    knows. The environment variable ``TORCHNP_TARGET`` sets it for a process.
 
     Parameters
     ----------

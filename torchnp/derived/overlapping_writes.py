@@ -138,7 +138,7 @@ def _strides(x: ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _seen_from(loop: _Loop, size: int, step: int, vectors: int) -> ndarray:
-    """Return, for each element in order, the first element whose write its operand does not see.
+    """Return, for each element in order, the first element that is written after this element's operand is read.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ KINDS = ("bool", "int", "float", "complex")
 
 @functools.cache
 def exceptions(path: Path = DATA) -> Mapping[str, frozenset[str]]:
-    """Return, by row, the kinds of dtypes for which torch writes an expanded target, or other words.
+    """Return each row's words: the kinds of dtypes for which torch writes an expanded target, and those listed below.
 
     ``"float?"`` means that torch writes such a target of floats only if no value changes.
 

@@ -118,8 +118,7 @@ class Engine:
     def title(self) -> str:
         return self.name
 
-    # ------------------------------------------------------------ what an engine defines
-
+    # ------------------------------------------------------------ methods that an engine defines
     def upload(self, tensor: torch.Tensor, **options: Any) -> Any:
         """Return the payload for a plain tensor.
 

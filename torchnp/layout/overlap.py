@@ -1,4 +1,4 @@
-"""Memory overlap by torch's definition: which arrays overlap themselves or each other, and torch's error messages.
+"""Memory overlap as torch defines it: which arrays overlap themselves or each other, and torch's error messages.
 
 torch considers only strides (ATen/MemoryOverlap.cpp): a target overlaps itself if a dimension is expanded, and two
 tensors are compared only if both are dense.

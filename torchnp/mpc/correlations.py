@@ -53,7 +53,7 @@ class Correlation:
 
 
 def interleave(words: np.ndarray) -> np.ndarray:
-    """Move each bit of 64-bit words to the position with the six binary digits of its own position reversed.
+    """Move each bit of 64-bit words to the position whose six binary digits are those of its own position, reversed.
 
     Neighbouring bits, and then neighbouring pairs, groups of four and so on, come to the same position in the two
     halves of a word. The function is its own inverse.
@@ -101,7 +101,7 @@ def masked_bits(shape: tuple) -> Correlation:
 def conversion(shape: tuple, places: int) -> Correlation:
     """Return the correlation of random bits, in the low ``places`` bits of a word, and of each bit as a sum.
 
-    The latter item has shape ``(places, *shape)``.
+    The sums have shape ``(places, *shape)``.
     """
     of = U8 if places <= 8 else U64
 

@@ -39,7 +39,7 @@ class TLSNetwork(Network):
         return [*found[: self._rank], mine, *found[self._rank :]]
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         for link in self._peers:
             link.close()
 
@@ -72,7 +72,7 @@ class RemoteSource:
         return [as_shared(item, (part,)) for item, part in zip(of.items, parts)]
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection to the dealer."""
         self._link.close()
 
 

@@ -223,7 +223,7 @@ def scatter(plan: OverloadInfo, i: int, base: Any, value: Any, args: tuple, kwar
 def _by_tensor(plan: OverloadInfo, engine: Any, *args: Any, **kwargs: Any) -> Any:
     """Compute ``x + 2`` of an overload for numbers with the overload for tensors.
 
-    For some operators torch accepts numbers in the latter overload; for all others the number is passed as a tensor.
+    For some operators, torch accepts numbers in the overload for tensors; for others, the number is passed as a tensor.
     """
     func = overload(plan.name.replace(".Scalar", ".Tensor"))
     x, number, *rest = args

@@ -27,7 +27,7 @@ class PayloadRef:
 
     @property
     def root(self) -> PayloadRef:
-        """The reference of whose memory this is a part: this reference itself."""
+        """The reference to the memory of which this is a part: this reference itself."""
         return self
 
     def read(self) -> Any:
@@ -41,7 +41,7 @@ class PayloadRef:
 
 
 class ViewRef(PayloadRef):
-    """A view of another reference, with a payload of its own.
+    """A view of another reference, with its own payload.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class ViewRef(PayloadRef):
 
     @property
     def root(self) -> PayloadRef:
-        """The reference of whose memory this is a part."""
+        """The reference to the memory of which this is a part."""
         return self._base._object.root
 
     def read(self) -> Any:

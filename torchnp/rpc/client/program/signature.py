@@ -109,7 +109,7 @@ class Arguments:
 
     def _hold(self, x: Any) -> None:
         """Identify an object by its ``id()`` and by the handles among its attributes."""
-        if isinstance(x, types.MethodType):  # made anew at each access
+        if isinstance(x, types.MethodType):  # a new object at each access
             self._hold(x.__self__)
             x = x.__func__
         self._parts.append(id(x))

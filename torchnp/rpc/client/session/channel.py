@@ -78,7 +78,7 @@ class Channel:
         self._lock = threading.RLock()  # keeps ids in order in the queue
         self._queue: deque[Any] = deque()
         self._next_id = self._weight = 0
-        self.tape: Any = None  # records what is sent: torchnp.rpc.client.program.recording
+        self.tape: Any = None  # records sent operators: torchnp.rpc.client.program.recording
         # Only the thread uses the following attributes.
         self._sent, self._defined = Sent(transport.name, transport.window), Defined()
         self._requests = 0

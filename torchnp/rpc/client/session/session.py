@@ -338,7 +338,7 @@ class Session(Creation, Engine):
         return mapped(lambda x: x.publish(**terms) if isinstance(x, RPCTensor) else x, tree)
 
     def quote(self, handle: RPCTensor, **terms: Any) -> Quote:
-        """Ask what `RPCTensor.publish` with the same terms would cost; spends nothing."""
+        """Ask what `RPCTensor.publish` with the same terms would cost; this spends nothing."""
         return self.channel.quote(handle._object.id, terms_of(**terms))
 
     def wait(self, *handles: RPCTensor) -> None:
@@ -436,7 +436,7 @@ class Session(Creation, Engine):
 
     @property
     def title(self) -> str:
-        """The session's name in messages; it tells several sessions with one server apart."""
+        """The session's name in messages; it distinguishes several sessions with the same server."""
         return f"session {self.number} with {self.name}"
 
     def __repr__(self) -> str:

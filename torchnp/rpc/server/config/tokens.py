@@ -26,7 +26,7 @@ _SHOWN = 12  # maximum number of a rule's patterns that an error message lists
 
 def new_token() -> str:
     """Generate a random token."""
-    return secrets.token_hex(32)  # hex digits never begin with a dash, as a command-line option would
+    return secrets.token_hex(32)  # hex digits never begin with a dash, unlike a command-line option
 
 
 def hash_of(token: str) -> str:

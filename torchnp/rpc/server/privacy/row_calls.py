@@ -1,7 +1,7 @@
 """Calls on an owner's rows: find the labels of the results, then compute the results.
 
-Both steps run the operator's row of `torchnp.portable` on the library ``rows``, where it cannot read values. The labels
-come from a run on zeros of the same shapes and dtypes.
+Both steps run the operator's portable kernel (its row in `torchnp.portable`) on the library ``rows``, where it cannot
+read values. The labels come from a run on zeros of the same shapes and dtypes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def functional(schema: Any) -> str:
 
 
 def kept(schema: Any) -> str:
-    """Return the overload whose row computes the same as a schema on rows; ``""`` if the schema is not in `KEPT`."""
+    """Return the overload whose portable kernel computes a schema on rows; ``""`` if the schema is not in `KEPT`."""
     return functional(schema) if schema.name in KEPT else ""
 
 
@@ -146,7 +146,7 @@ def _label(x: RowArray, rows: Rows) -> Rows:
 def _computed(
     call: Any, given: Sequence[Label], arrays: Sequence[np.ndarray], results: Sequence[Shaped]
 ) -> list[RowArray | None]:
-    """Run the portable row with arrays instead of the call's objects."""
+    """Run the portable kernel with arrays instead of the call's objects."""
     from torchnp.rpc.server.privacy.row_library import finished
 
     row, lib = call.row, library()

@@ -6,8 +6,8 @@ dataset changes only one row of the tensor, and a noised sum of clipped rows can
 are `Mixed`.
 
 Labels depend only on operators, shapes and public values, so they are public. An operator keeps a label if its portable
-row runs on arrays whose values it cannot read (`torchnp.rpc.server.privacy.row_library`); all other operators produce
-`Mixed`.
+kernel runs on arrays whose values it cannot read (`torchnp.rpc.server.privacy.row_library`); all other operators
+produce `Mixed`.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ from torchnp.rpc.server.privacy.row_array import RowArray, to, where
 
 Value = Any  # a RowArray or a public array
 
-# ---------------------------------------------------------------- the portable kernel calls a NumPy kernel, which would
-# read rows
+# ---------------------------------------------------------------- portable kernels that call a NumPy kernel, which reads
 
 
 def _ratio(t: Value, above: tuple[float, ...], below: tuple[float, ...]) -> Value:
@@ -49,8 +48,7 @@ def erf(lib: ArrayLibrary, self: RowArray) -> RowArray:
     return to(where(size >= 6.0, np.copysign(1.0, wide), where(xp.isnan(wide), wide, out)), x.dtype)
 
 
-# ---------------------------------------------------------------- the portable kernel merges dimensions, including the
-# row dimension
+# ---------------------------------------------------------------- portable kernels that merge the row dimension
 
 
 @portable("aten::embedding", on="rows")
@@ -87,8 +85,7 @@ def diagonal(lib: ArrayLibrary, self: RowArray, offset: int = 0, dim1: int = 0, 
     return ra.diagonal(self, offset, dim1, dim2)
 
 
-# ---------------------------------------------------------------- there is no portable kernel, because the standard
-# cannot write
+# ---------------------------------------------------------------- no portable kernel: the standard cannot write
 
 
 @portable("aten::scatter.value", on="rows")
@@ -107,8 +104,7 @@ def scatter_add(lib: ArrayLibrary, self: Value, dim: int, index: Value, src: Val
     return ra.scatter(to(self, wide), dim, index, to(src, wide), add=True)
 
 
-# ---------------------------------------------------------------- two of three results mix rows, which would prevent
-# the third
+# ---------------------------------------------------------------- two of three results mix rows
 
 
 @portable("aten::native_layer_norm_backward", on="rows")

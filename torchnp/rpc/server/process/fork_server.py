@@ -1,6 +1,6 @@
 """Fork server that starts one worker process per session.
 
-One client's requests, however long or large, thus do not affect other clients.
+Because of this, one client's requests, however long or large, do not affect other clients.
 
 The fork server (class `Nursery`) is itself forked before the server has any threads. On request it forks a worker for a
 session, and it reports when a worker has ended. A worker receives its client's frames through a socket pair. It has its

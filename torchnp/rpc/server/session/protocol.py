@@ -36,7 +36,7 @@ def last_word(kind: str, text: object) -> bytes:
 def greet(
     service: Service, hello: Any, peer: str, count: Count, names: Collection[str] = ()
 ) -> tuple[Rights | None, bytes]:
-    """Check a client's first frame and certificate names.
+    """Check a client's first frame and the names in its certificate.
 
     Return its rights, or None if it is refused, and the reply.
     """

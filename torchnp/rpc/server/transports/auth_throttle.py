@@ -12,7 +12,7 @@ MAX_STRANGERS = 128
 MAX_OF_HOST = 64  # the same for a single host
 FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a wrong token is refused, if its host has sent wrong tokens before
 FORGIVEN_SECONDS = 60.0
-MAX_DELAYED = 64  # number of refusals that wait at a time; further refusals are sent at once
+MAX_DELAYED = 64  # number of refusals that wait at a time; further refusals are sent immediately
 MAX_DELAYED_OF_HOST = 16
 MAX_HOSTS = 4096  # number of hosts whose wrong tokens are counted
 
