@@ -69,8 +69,7 @@ def connect(
     Raises
     ------
     PartyError
-        A party or the dealer is missing, has another identity or other settings, or later leaves or runs another
-        program.
+        A party or the dealer is missing, has another identity or settings, or later leaves or runs another program.
     """
     if len(parties) < 2 or not 0 <= rank < len(parties):
         raise ValueError(f"rank {rank} of {len(parties)} parties: there are at least 2, counted from 0")
