@@ -19,9 +19,9 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import GAINED, broadcast_shapes, require
 from torchnp.core.elementwise_strips import stripwise
 from torchnp.core.errors import cannot_cast, found_dtype, not_implemented, output_shape
+from torchnp.core.inplace_out_spec import NOTHING, WriteSpec
 from torchnp.core.python_scalars import number, scalar, tensor
 from torchnp.core.target import current, since
-from torchnp.core.write_spec import NOTHING, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._fast import fast
 from torchnp.kernels.numerics.vector_tails import VECTOR, Loop, vector_or_tail

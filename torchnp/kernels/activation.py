@@ -11,10 +11,10 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, require, wrap_dim
 from torchnp.core.errors import complex_clamp
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, precheck_whole
 from torchnp.core.python_scalars import real, scalar, whole
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec, precheck_whole
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.limits import clamp

@@ -11,9 +11,9 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, require
 from torchnp.core.errors import found_dtype, output_shape
 from torchnp.core.fast_path import exact, is_float
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics.fma import fast_fma

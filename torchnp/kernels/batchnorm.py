@@ -12,10 +12,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, check_type, dim_of, refuse, require, wrap_dim
 from torchnp.core.errors import mean_of, shape_text
 from torchnp.core.fast_path import exact
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import add_reduce, row_dots
 from torchnp.kernels.arithmetic import add, mul

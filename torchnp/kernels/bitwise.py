@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from torchnp.core.write_spec import NO_VECTORS
+from torchnp.core.inplace_out_spec import NO_VECTORS
 from torchnp.kernels._elementwise import BOOL, INTS, UNSIGNED, binary, unary
 
 ndarray = np.ndarray

@@ -11,10 +11,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse, require, warn
 from torchnp.core.errors import not_implemented
 from torchnp.core.fast_path import exact
+from torchnp.core.inplace_out_spec import WriteSpec
 from torchnp.core.python_scalars import single, tensor
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand

@@ -9,8 +9,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, refuse, wrap_dim
 from torchnp.core.errors import dim_out_of_range, output_shape
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, store
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels._memory import RARE_OR_CHALF, storage
 
 ndarray = np.ndarray

@@ -11,9 +11,9 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, warn
 from torchnp.core.errors import empty_list
 from torchnp.core.fast_path import exact
+from torchnp.core.inplace_out_spec import WriteSpec, copy_into
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import WriteSpec, copy_into
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_options, is_contiguous, new_like, storage
 from torchnp.layout.apply import is_plain

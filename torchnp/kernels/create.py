@@ -11,10 +11,10 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_strides, refuse
 from torchnp.core.errors import not_implemented
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, resize_owned
 from torchnp.core.python_scalars import scalar, single
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec, resize_owned
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import (
     check_options,

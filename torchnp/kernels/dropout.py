@@ -11,10 +11,10 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_expand, check_type, require
 from torchnp.core.errors import expected_true, shape_text
+from torchnp.core.inplace_out_spec import Bound, Step, WriteSpec
 from torchnp.core.python_scalars import number, real, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, Step, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import memory_order

@@ -10,9 +10,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, require, wrap_dim
 from torchnp.core.errors import expected_true
+from torchnp.core.inplace_out_spec import WriteSpec, resize
 from torchnp.core.python_scalars import scalar, whole
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import WriteSpec, resize
 from torchnp.kernels import pointwise
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.arithmetic import mul

@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of
 from torchnp.core.errors import negative_size
-from torchnp.core.write_spec import Bound, WriteSpec, copy_into
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, copy_into
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_options
 from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c, _fft_r2c_out

@@ -10,9 +10,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check
 from torchnp.core.errors import ambiguous_view, not_implemented
+from torchnp.core.inplace_out_spec import copy_into
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import copy_into
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size
 from torchnp.layout import stride_rules

@@ -10,9 +10,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, require
 from torchnp.core.errors import shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, resize
 from torchnp.core.python_scalars import each
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, resize
 from torchnp.kernels._spatial import Ints, add_taps, out_sizes, pad, taps, windows
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.thresholds import Threshold

@@ -11,9 +11,9 @@ import numpy as np
 from torchnp.core.checks import broadcast_shapes, check, refuse, refuse_elements, warn, wrap_dim
 from torchnp.core.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
 from torchnp.core.fast_path import FEW_INDICES, exact, is_axis
+from torchnp.core.inplace_out_spec import Bound, Step, WriteSpec, precheck_apart
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, Step, WriteSpec, precheck_apart
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bcomplex32, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import (

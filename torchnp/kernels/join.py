@@ -9,8 +9,8 @@ import numpy as np
 from torchnp.core.checks import broadcast_shapes, check, refuse_elements, wrap_dim
 from torchnp.core.errors import shape_text
 from torchnp.core.fast_path import exact, is_axis
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import BARE_UNSIGNED, can_cast, cast, get_default_dtype, result_type, scalar_name
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import bits, rarer

@@ -13,10 +13,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
 from torchnp.core.errors import cannot_cast, complex_clamp, found_dtype
 from torchnp.core.fast_path import exact, is_float
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import number, real, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited

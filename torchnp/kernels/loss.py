@@ -12,9 +12,9 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, check_shape, check_type, refuse, refuse_elements, require
 from torchnp.core.elementwise_strips import stripwise
 from torchnp.core.errors import found_dtype, mean_of, multi_target, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, store
 from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.activation import log_sigmoid_forward

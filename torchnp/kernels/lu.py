@@ -18,8 +18,8 @@ from torchnp.core.errors import (
     not_implemented,
     shape_text,
 )
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, rarer
 from torchnp.kernels.arithmetic import add

@@ -7,9 +7,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_expand, check_fits, check_type, refuse, warn
 from torchnp.core.errors import not_implemented
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import item, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels.numerics.blocks import MANY, choose

@@ -19,9 +19,9 @@ from torchnp.core.errors import (
     shape_text,
 )
 from torchnp.core.fast_path import within
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, step_by_step
 from torchnp.core.python_scalars import scalar, single
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, step_by_step
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.activation import gelu, relu
 from torchnp.kernels.arithmetic import mul

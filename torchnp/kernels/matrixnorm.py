@@ -11,10 +11,10 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse, wrap_dim
 from torchnp.core.errors import invalid_view, not_implemented, out_dtype, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import each, real
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import lu
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.contraction import matmul

@@ -14,9 +14,9 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse
 from torchnp.core.errors import not_implemented, output_shape
 from torchnp.core.fast_path import Quick, axes, within
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, store
 from torchnp.core.python_scalars import number, real, single
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import int_to_float
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ordered

@@ -10,9 +10,9 @@ import numpy as np
 from torchnp._private_numpy import sobol_directions
 from torchnp.core.checks import check, check_fits, check_type, dim_of, require, wrap_dim
 from torchnp.core.errors import shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import BARE_UNSIGNED, FLOATS, INTS, cast, float32, float64, int64, is_integral, scalar_name, uint64
 from torchnp.kernels._memory import check_size, factory_dtype
 

@@ -11,9 +11,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_filled, dim_of, require
 from torchnp.core.errors import expected_true, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._spatial import Ints, code_for, empty, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.kernels.numerics.blocks import row_major_blocks

@@ -12,10 +12,10 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_filled, require
 from torchnp.core.errors import negative_size, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import each
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._spatial import Ints, code_for, is_channels_last

@@ -11,9 +11,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, refuse, require
 from torchnp.core.errors import cannot_cast
+from torchnp.core.inplace_out_spec import NO_VECTORS, Bound, WriteSpec, store
 from torchnp.core.python_scalars import number, scalar, whole
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import NO_VECTORS, Bound, WriteSpec, store
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.arithmetic import PROMOTION, mul

@@ -9,8 +9,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, dim_of, refuse
 from torchnp.core.errors import out_dtype, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import NOT_NUMERIC
 from torchnp.kernels.compare import gt

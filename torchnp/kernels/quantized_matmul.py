@@ -6,9 +6,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_matrices, check_type, dim_of
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import check_size
 from torchnp.kernels.numerics.products import product
 from torchnp.kernels.slicing import narrow

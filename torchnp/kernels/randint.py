@@ -12,9 +12,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
 from torchnp.core.errors import not_implemented
+from torchnp.core.inplace_out_spec import WriteSpec
 from torchnp.core.python_scalars import item, scalar, whole
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import factory_dtype
 from torchnp.kernels.uniform_normal import (

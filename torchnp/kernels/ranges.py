@@ -9,9 +9,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, refuse, require
+from torchnp.core.inplace_out_spec import WriteSpec
 from torchnp.core.python_scalars import item, real, scalar, single, whole
 from torchnp.core.target import since
-from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_options, factory_dtype
 from torchnp.kernels.arithmetic import add_scalar, mul, sub

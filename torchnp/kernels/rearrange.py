@@ -9,9 +9,9 @@ import numpy as np
 
 from torchnp.core.checks import check, dim_of, refuse_elements, require, wrap_dim, wrap_dims
 from torchnp.core.errors import dim_out_of_range, negative_size, no_dimensions, shape_text
+from torchnp.core.inplace_out_spec import Bound, Step, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, Step, WriteSpec
 from torchnp.dtypes import INTS, can_cast, cast, complex32, int32, int64, promote_types, scalar_name
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, new_like, rarer

@@ -18,7 +18,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
 from torchnp.core.errors import expected_true, not_implemented, shape_text
-from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import take_slices
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last

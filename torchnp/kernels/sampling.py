@@ -11,8 +11,8 @@ import numpy as np
 
 from torchnp.core.checks import broadcast_shapes, check, require
 from torchnp.core.errors import found_dtype
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_floating, opmath, scalar_name
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics import rejection

@@ -12,9 +12,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_type, dim_of, refuse, require, wrap_dim
 from torchnp.core.fast_path import exact, is_axis
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, share_tiles

@@ -9,9 +9,9 @@ import numpy as np
 from torchnp.core.checks import check, refuse, refuse_elements, warn, wrap_dim
 from torchnp.core.errors import dim_out_of_range, index_out_of_range, no_dimensions, shape_text, unknown_reduction
 from torchnp.core.fast_path import FEW_INDICES, exact, is_float
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, precheck_apart
 from torchnp.core.python_scalars import item, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, precheck_apart
 from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, copy_to_write, memory_of, orders, rarer

@@ -10,8 +10,8 @@ import numpy as np
 
 from torchnp.core.checks import check, dim_of, wrap_dim
 from torchnp.core.errors import expected_true, shape_text
+from torchnp.core.inplace_out_spec import WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import WriteSpec
 from torchnp.dtypes import int64, is_integral, scalar_name
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import element_strides, storage_offset, window

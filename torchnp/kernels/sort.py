@@ -12,8 +12,8 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse, wrap_dim
 from torchnp.core.errors import not_implemented, tensor_type
 from torchnp.core.fast_path import exact, is_axis, is_float
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
 from torchnp.kernels.extrema import taken

@@ -9,9 +9,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
+from torchnp.core.inplace_out_spec import NO_VECTORS, Bound, WriteSpec
 from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import NO_VECTORS, Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import FLOATS, WIDE, binary, check_result_dtype, finish, int_to_float, same, unary
 from torchnp.kernels.arithmetic import add, add_scalar, mul

@@ -8,8 +8,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, warn
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.lu import (
     check_inexact,

@@ -15,9 +15,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_normal, check_real, check_strides, require
+from torchnp.core.inplace_out_spec import WriteSpec, resize, resize_out
 from torchnp.core.python_scalars import single
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import WriteSpec, resize, resize_out
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import check_options, check_size, factory_dtype, memory_order, new_like

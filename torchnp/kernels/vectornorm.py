@@ -10,9 +10,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, wrap_dim
 from torchnp.core.errors import empty_list, not_implemented, out_dtype
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import SMALL, add_reduce, axes_of, length_of, row_dots
 from torchnp.kernels.arithmetic import sub

@@ -14,8 +14,8 @@ import numpy as np
 
 from torchnp.core.checks import check, wrap_dim, wrap_dims
 from torchnp.core.errors import ambiguous_view, expand_mismatch, invalid_view, no_dimensions, shape_text, too_few_sizes
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import bool_
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size, storage, window

@@ -11,10 +11,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, require
 from torchnp.core.errors import dense_dtype, found_dtype
 from torchnp.core.fast_path import exact, is_float
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves

@@ -8,8 +8,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, dim_of, require, wrap_dim
+from torchnp.core.inplace_out_spec import copy_into
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import copy_into
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._conv_checks import Geometry, sizes_back
 from torchnp.kernels._declare_rows import rows

@@ -9,8 +9,8 @@ import numpy as np
 
 from torchnp.core.checks import check, check_type, dim_of, refuse_elements
 from torchnp.core.errors import expected_true, not_implemented, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, resize
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec, resize
 from torchnp.dtypes import is_inexact
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import empty_in_order
