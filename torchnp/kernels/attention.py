@@ -28,11 +28,11 @@ from torchnp.kernels import activation, norm
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import RARE
 from torchnp.kernels.arithmetic import add, div, mul
-from torchnp.kernels.contraction import linear, matmul
 from torchnp.kernels.dropout import dropout
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.softmax import _safe_softmax, _softmax
+from torchnp.kernels.tensor_products import linear, matmul
 from torchnp.layout import stride_rules
 from torchnp.thresholds import Threshold
 

@@ -16,11 +16,11 @@ from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import new_like
 from torchnp.kernels._reduction import row_dots
 from torchnp.kernels.arithmetic import add_scalar, div, mul, sub
-from torchnp.kernels.contraction import matmul
 from torchnp.kernels.join import cat
 from torchnp.kernels.limits import maximum
 from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.tensor_products import matmul
 from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along, norm_over
 from torchnp.kernels.view import m_t
 from torchnp.threads import blocks

@@ -14,8 +14,8 @@ from torchnp.dtypes import FLOAT8S, FLOATS, cast, float64, int64, opmath, promot
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, bits, take_slices
 from torchnp.kernels.index import index_select
-from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
 from torchnp.kernels.numerics.blocks import STRIP
+from torchnp.kernels.numerics.indexed_reductions import INDEX_DTYPES, add_rows
 from torchnp.kernels.sort import sort_stable
 from torchnp.kernels.vectornorm import norm_of
 from torchnp.layout.overlap import check_target

@@ -26,8 +26,9 @@ from torchnp.kernels._memory import (
     take_slices,
 )
 from torchnp.kernels.copy import clone
-from torchnp.kernels.mask import masked_fill, masked_fill_tensor
-from torchnp.kernels.numerics.accumulate import (
+from torchnp.kernels.masked_nonzero import masked_fill, masked_fill_tensor
+from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
+from torchnp.kernels.numerics.indexed_reductions import (
     INDEX_DTYPES,
     RARE,
     add_rows,
@@ -36,7 +37,6 @@ from torchnp.kernels.numerics.accumulate import (
     out_of_bounds,
     places_of,
 )
-from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 from torchnp.kernels.pointwise import logical_not
 from torchnp.kernels.view import expand, view
 from torchnp.layout.overlap import check_target, check_written_at, offer_target, overlaps_itself

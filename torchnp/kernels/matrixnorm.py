@@ -17,12 +17,12 @@ from torchnp.core.target import since
 from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import lu
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels.contraction import matmul
 from torchnp.kernels.create import eye
 from torchnp.kernels.extrema import amax, amin
 from torchnp.kernels.qr_svd_eigh import linalg_svdvals
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod
+from torchnp.kernels.tensor_products import matmul
 from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
 from torchnp.kernels.view import movedim_intlist, view
 from torchnp.layout import stride_rules

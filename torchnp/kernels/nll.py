@@ -17,7 +17,7 @@ from torchnp.kernels._elementwise import FLOATS, finish
 from torchnp.kernels._memory import new_like
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.loss import MEAN, NONE, SUM, reduce, total_of
-from torchnp.kernels.numerics.accumulate import INDEX_DTYPES
+from torchnp.kernels.numerics.indexed_reductions import INDEX_DTYPES
 from torchnp.kernels.pointwise import neg
 from torchnp.kernels.softmax import log_softmax
 from torchnp.layout import stride_rules

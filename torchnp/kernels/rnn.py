@@ -15,8 +15,8 @@ from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels.arithmetic import add, mul
-from torchnp.kernels.contraction import linear as any_linear
 from torchnp.kernels.dropout import dropout as drop
+from torchnp.kernels.tensor_products import linear as any_linear
 from torchnp.layout import stride_rules
 
 ndarray = np.ndarray

@@ -17,7 +17,7 @@ from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, copy_to_write, memory_of, orders, rarer
 from torchnp.kernels.arithmetic import add, half_sum
 from torchnp.kernels.limits import maximum, minimum
-from torchnp.kernels.numerics import accumulate
+from torchnp.kernels.numerics import indexed_reductions as indexed
 from torchnp.kernels.numerics.blocks import STRIP
 from torchnp.kernels.numerics.vector_tails import alone_among
 from torchnp.kernels.slicing import at, select
@@ -59,20 +59,20 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
         return copy_to_write(self)
     i, shape = index.reshape(index.shape or (1,)), self.shape or (1,)
     _check_code(self, reduce, include_self, "scalar" if src is None else "tensor")
-    accumulate.check_bounds(i[(slice(1),) * i.ndim], dim, shape[dim])  # torch checks the first index before ``value``
+    indexed.check_bounds(i[(slice(1),) * i.ndim], dim, shape[dim])  # torch checks the first index before ``value``
     values = scalar(value, self.dtype) if src is None else src.reshape(src.shape or (1,))[tuple(map(slice, i.shape))]
-    accumulate.check_bounds(i, dim, shape[dim])
+    indexed.check_bounds(i, dim, shape[dim])
     out = copy_to_write(self)
     if reduce is None:
         flat, steps = memory_of(out.reshape(shape))
-        for part, places in accumulate.linear_parts(i, steps, dim):
+        for part, places in indexed.linear_parts(i, steps, dim):
             bits(flat)[places] = bits(values if src is None else values[part])
         return out
     values, wide = np.broadcast_to(values, i.shape), opmath(self.dtype)
-    if reduce == "sum" and include_self and (wide == self.dtype or i.size * accumulate.RARE >= out.size):
+    if reduce == "sum" and include_self and (wide == self.dtype or i.size * indexed.RARE >= out.size):
         total = cast(out, wide)
         flat, steps = memory_of(total.reshape(shape))
-        for part, places in accumulate.linear_parts(i, steps, dim):
+        for part, places in indexed.linear_parts(i, steps, dim):
             np.add.at(flat, places.reshape(-1), cast(values[part], wide).reshape(-1))
         return cast(total, self.dtype)
     return _reduce_into(out.reshape(shape), i, dim, values, reduce, include_self).reshape(self.shape)
@@ -83,18 +83,18 @@ def _reduce_into(out: ndarray, index: ndarray, dim: int, values: ndarray, *how: 
 
     Return the array, which may be written, or a new one.
     """
-    if index.size * accumulate.RARE < out.size:
+    if index.size * indexed.RARE < out.size:
         flat, steps = memory_of(out)
-        named, places = np.unique(accumulate.linear(index, steps, dim), return_inverse=True)
-        flat[named] = accumulate.reduce_at(flat[named], places.reshape(-1), values.reshape(-1), *how)
+        named, places = np.unique(indexed.linear(index, steps, dim), return_inverse=True)
+        flat[named] = indexed.reduce_at(flat[named], places.reshape(-1), values.reshape(-1), *how)
         return out
-    places = accumulate.linear(index, contiguous(out.shape), dim)
-    return accumulate.reduce_at(out.reshape(-1), places.reshape(-1), values.reshape(-1), *how).reshape(out.shape)
+    places = indexed.linear(index, contiguous(out.shape), dim)
+    return indexed.reduce_at(out.reshape(-1), places.reshape(-1), values.reshape(-1), *how).reshape(out.shape)
 
 
 def _check_kinds(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> int:
     dim = wrap_dim(dim, self.ndim)
-    check(index.dtype in accumulate.INDEX_DTYPES or not index.size, "scatter(): Expected dtype int32/int64 for index")
+    check(index.dtype in indexed.INDEX_DTYPES or not index.size, "scatter(): Expected dtype int32/int64 for index")
     words = "scatter(): Expected self.dtype to be equal to src.dtype"
     check(src is None or self.dtype == src.dtype, words)
     return dim
@@ -171,7 +171,7 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     if index.ndim > 1:
         words = f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type:"
         raise IndexError(f"{words} {scalar_name(index.dtype)} and size: {shape_text(index.shape)}")
-    if index.dtype not in accumulate.INDEX_DTYPES:
+    if index.dtype not in indexed.INDEX_DTYPES:
         raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {scalar_name(index.dtype)}")
     if self.dtype != source.dtype:
         words = f"{name}: self ({scalar_name(self.dtype)}) and source ({scalar_name(source.dtype)}) must have the same"
@@ -232,7 +232,7 @@ def index_add(self, dim, index, source, *, alpha=1):
     if index.size or self.ndim < 2:
         rare = "add_stub" if self.ndim > 1 else "index_add_"
         if self.ndim > 1 and self.size and not whole:  # torch checks the first index before it adds
-            check(accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None, index_out_of_range())
+            check(indexed.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None, index_out_of_range())
         by_rows = whole and dim == 0 and self.size and source.size >= _BY_ROWS * len(self) and source.flags.c_contiguous
         summed = "scatter_add_expanded_index" if by_rows else "scatter_gather_tensor_cpu"
         refuse_elements(summed if whole else rare, self, rarer("2.14", RARE) if whole else RARE)
@@ -241,8 +241,8 @@ def index_add(self, dim, index, source, *, alpha=1):
     # Multiplying a complex number by 1 changes it if it has nan or infinities.
     factor = None if one and (whole or not is_complex(self.dtype)) else scalar(alpha, self.dtype)
     if whole:
-        accumulate.check_bounds(index, dim, self.shape[dim])
-    check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
+        indexed.check_bounds(index, dim, self.shape[dim])
+    check(indexed.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     rounds = is_inexact(self.dtype) and (factor is not None or is_complex(self.dtype))
     if self.ndim > 1 and not whole and rounds:
         return _add_slices(self, dim, index.reshape(-1), source, 1 if factor is None else item(factor))
@@ -271,7 +271,7 @@ def _add_along(out: ndarray, dim: int, index: ndarray, source: ndarray) -> None:
     size, row = out.shape[1], out[0, 0].size
     for part in blocks(len(out), max(STRIP // max(index.size * row, 1), 1)):
         places = np.arange(len(out))[part][:, None] * size + index if len(out) > 1 else index
-        accumulate.add_rows(out.reshape(-1, row), places.reshape(-1), source[part].reshape(-1, row))
+        indexed.add_rows(out.reshape(-1, row), places.reshape(-1), source[part].reshape(-1, row))
 
 
 def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha: Any) -> ndarray:
@@ -346,7 +346,7 @@ def index_copy(self, dim, index, source):
     refuse("index_copy_cpu", self.dtype, RARE)
     if 0 in mine:
         return copy_to_write(self)
-    accumulate.check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
+    indexed.check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
     out = copy_to_write(self)
     shape = self.shape or (1,)
     bits(out).reshape(shape)[at(dim, index.reshape(-1))] = bits(source).reshape(source.shape or (1,) * len(shape))
@@ -413,9 +413,9 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         refuse("index_func_", self.dtype, _NO_INDEX_REDUCE)
     elif index.size:
         select(self, dim, 0)  # torch first makes a view of one slice
-        if accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None:  # torch checks index by index
+        if indexed.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None:  # torch checks index by index
             _refuse_index_reduce(self, reduce)
-    check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
+    check(indexed.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     out = copy_to_write(self)
     if not index.size:
         return out

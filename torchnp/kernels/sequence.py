@@ -16,7 +16,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels._memory import check_size, empty_in_order
 from torchnp.kernels.extrema import min_all
-from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
+from torchnp.kernels.numerics.indexed_reductions import INDEX_DTYPES, add_rows
 from torchnp.kernels.slicing import select, slice_tensor
 
 ndarray = np.ndarray

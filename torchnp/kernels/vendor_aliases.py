@@ -25,7 +25,6 @@ from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.grid import grid_sampler_2d_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.batchnorm import native_batch_norm
-from torchnp.kernels.contraction import linear, matmul
 from torchnp.kernels.conv import convolution
 from torchnp.kernels.copy import clone
 from torchnp.kernels.ctc import _ctc_loss, _ctc_loss_backward
@@ -34,6 +33,7 @@ from torchnp.kernels.grid import affine_grid_generator, affine_grid_generator_ba
 from torchnp.kernels.pool import max_pool_of
 from torchnp.kernels.pool_adaptive import adaptive_avg_pool2d
 from torchnp.kernels.rearrange import sum_to_size
+from torchnp.kernels.tensor_products import linear, matmul
 from torchnp.kernels.view import reshape, transpose
 
 ndarray = np.ndarray

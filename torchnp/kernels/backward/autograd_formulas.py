@@ -19,13 +19,12 @@ from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.backward.pool import _adaptive_avg_pool3d_backward, max_pool2d_with_indices_backward
-from torchnp.kernels.contraction import matmul
 from torchnp.kernels.conv import _slow_conv2d_backward, convolution
 from torchnp.kernels.copy import convert
 from torchnp.kernels.index import gather
 from torchnp.kernels.join import cat
 from torchnp.kernels.lu import check_square
-from torchnp.kernels.mask import masked_fill
+from torchnp.kernels.masked_nonzero import masked_fill
 from torchnp.kernels.matrixnorm import linalg_matrix_exp
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.pool import max_pool2d_with_indices
@@ -33,6 +32,7 @@ from torchnp.kernels.rearrange import flip, sum_to_size
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod, cumsum
 from torchnp.kernels.slicing import narrow
+from torchnp.kernels.tensor_products import matmul
 from torchnp.kernels.view import expand, view
 from torchnp.layout.stride_rules import contiguous, empty, iterated, layout_of, place, preserved
 

@@ -17,8 +17,8 @@ from torchnp.kernels._memory import RARE, RARE_OR_CHALF, check_size
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.create import zeros_of
 from torchnp.kernels.embedding import check_indices
-from torchnp.kernels.mask import masked_scatter, masked_select
-from torchnp.kernels.numerics.accumulate import add_rows
+from torchnp.kernels.masked_nonzero import masked_scatter, masked_select
+from torchnp.kernels.numerics.indexed_reductions import add_rows
 from torchnp.kernels.ranges import arange_step
 from torchnp.kernels.scatter import check_filler, index_add, scatter, scatter_add
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
