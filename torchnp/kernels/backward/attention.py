@@ -31,7 +31,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None
 ):
     """Gradients with respect to query, key and value, from the saved output and logsumexp of each row."""
-    if grad_out is None:  # autograd also calls without a gradient, and torch then returns none
+    if grad_out is None:  # autograd also calls this without a gradient; torch then returns no gradients
         return None, None, None
     dtype, inner = query.dtype, sum_dtype(query, key)
     require("flash_attention_backward", dtype, dt.FLOATS)

@@ -41,7 +41,7 @@ ndarray = np.ndarray
 
 @kernel("cumprod_backward")
 def cumprod_backward(grad, input, dim, output):
-    """Gradient of `cumprod`, by a division by each factor; from the first zero on, without division."""
+    """Gradient of `cumprod`, by dividing by each factor; from the first zero on, without division."""
     if input.size <= 1 or input.shape[wrap_dim(dim, input.ndim)] == 1:
         return grad
     axis, factors, products = wrap_dim(dim, input.ndim), input.conj(), output.conj()
@@ -215,7 +215,7 @@ def _convolution_double_backward(
     if ggI is not None:  # torch computes it with input and output channels exchanged
         found: Any = convolution_backward(gO, ggI, weight, None, *rest, (False, True, False))[1]
         found = found.swapaxes(0, 1)
-        image, places = (gO, ggI) if transposed else (ggI, gO)  # torch cuts the gradient out of their convolution
+        image, places = (gO, ggI) if transposed else (ggI, gO)  # torch slices the gradient out of their convolution
         along = zip(image.shape[2:], places.shape[2:], *(_each(v, gO.ndim - 2) for v in (stride, padding, dilation)))
         whole = [(s + 2 * p - t * (n - 1) - 1) // d + 1 for s, n, t, p, d in along]
         window = (..., *map(slice, found.shape[2:]))
@@ -242,7 +242,7 @@ rows(
 
 @kernel("max_pool2d_backward")
 def max_pool2d_backward(grad_output, self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """The gradient of `max_pool2d`, for which the maxima are found again; torch has it on other devices only."""
+    """The gradient of `max_pool2d`; it finds the maxima again. torch has it on other devices only."""
     rest = (kernel_size, stride, padding, dilation, ceil_mode)
     return max_pool2d_with_indices_backward(grad_output, self, *rest, max_pool2d_with_indices(self, *rest)[1])
 

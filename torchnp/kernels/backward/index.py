@@ -1,4 +1,4 @@
-"""Gradients of indexing, views and lookup tables: zeros with the gradient added where the elements came from."""
+"""Gradients of indexing, views and lookup tables: zeros, with the gradient added where the elements were read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ndarray = np.ndarray
 
 
 def _copied_zeros(shape: Ints, dtype: np.dtype) -> ndarray:
-    """Return zeros that take no memory, for an operator that copies its input."""
+    """Return zeros that take up no memory, for an operator that copies its input."""
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
@@ -117,7 +117,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
 def trace_backward(grad, sizes):
     """Gradient of a trace: zeros with its value along the diagonal."""
     check(len(sizes) == 2, "expected matrix input")
-    if min(sizes) < 0:  # torch makes so many zeros, then an arange of the diagonal's positions
+    if min(sizes) < 0:  # torch makes this many zeros, then an arange of the diagonal's positions
         check(math.prod(sizes) != 0, "upper bound and lower bound inconsistent with step sign")
         arange_step(0, len(zeros_of([math.prod(sizes)], grad.dtype)), sizes[1] + 1)
     check_filler(grad)

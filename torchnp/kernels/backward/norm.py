@@ -32,7 +32,7 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
 def _normalised_gradient(
     grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray, start: float, weight: ndarray | None = None
 ) -> ndarray:
-    """Return the gradient of matrices from the gradient of their normalised form.
+    """Return the gradient of matrices, given that of the normalised matrices.
 
     The weight is applied to the sums of rows, as in torch.
     """
@@ -52,7 +52,7 @@ _FEW: Threshold = 1 << 12  # up to this many elements, NumPy's call overhead out
 
 
 def _quick_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
-    """Return all gradients of few dense float32 rows with weight and bias, bit for bit as the body; else None."""
+    """Return all gradients of few dense float32 rows with weight and bias, with the full kernel's bits; else None."""
     given = (grad_out, input, mean, rstd, weight, bias)
     if not all(type(x) is ndarray and x.dtype is dt.float32 and is_plain(x) for x in given) or input.size > _FEW:
         return None
@@ -180,7 +180,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
 def _quick_batch_norm_backward(
     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
 ):
-    """Return all gradients in training mode for dense float32 with weight, bit for bit as the body; else None."""
+    """Return all training-mode gradients of dense float32 with weight, with the full kernel's bits; else None."""
     if train is not True:
         return None
     if type(output_mask) not in (list, tuple) or [*output_mask] != [True] * 3 or type(grad_out) is not ndarray:
