@@ -402,7 +402,7 @@ def _declare(
 
 
 def _stripped(function: Ufunc) -> Ufunc:
-    """Make a function of several steps run strip by strip on large arrays; leave a ufunc, which is one step, unchanged."""
+    """Make a function of several steps work strip by strip on large arrays; a ufunc (one step) stays unchanged."""
     return function if isinstance(function, np.ufunc) else stripwise(function, settled=True)
 
 

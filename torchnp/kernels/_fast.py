@@ -31,7 +31,7 @@ _ROWS, _OWN_ROWS = 1, 1 | 4  # bits of ndarray.flags.num: C_CONTIGUOUS, and OWND
 
 
 def _common(a: ndarray, b: ndarray, mixes_bool: bool) -> np.dtype | None:
-    """Return the common dtype of two tensors of different built-in dtypes; None to leave the call to the full kernel."""
+    """Return the common dtype of tensors of different built-in dtypes; None to leave the call to the full kernel."""
     pair = a.dtype, b.dtype
     if not mixes_bool and dt.bool_ in pair:
         return None

@@ -17,7 +17,7 @@ Ints = Sequence[int]
 
 
 def is_channels_last(x: ndarray, lone: bool = False) -> bool:
-    """Return whether torch treats a batch, or with ``lone`` a dense unbatched volume, as channels-last by its strides."""
+    """Return whether torch treats a batch (if ``lone``, a dense unbatched volume) as channels-last by its strides."""
     if lone:
         return not x.flags.c_contiguous and np.moveaxis(x, 0, -1).flags.c_contiguous
     return stride_rules.looks_channels_last(x.shape, x.strides)

@@ -13,7 +13,7 @@ rows("_use_cudnn_rnn_flatten_weight", lambda: False, "Always False: no weights a
 
 @kernel("pin_memory", "_pin_memory")
 def pin_memory(self, device=None):
-    """The tensor itself: there is no accelerator for which memory could be pinned (torch raises an error without one)."""
+    """The tensor itself: there is no accelerator to pin memory for (torch raises an error without one)."""
     return self
 
 

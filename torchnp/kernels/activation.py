@@ -43,7 +43,7 @@ relu = el.unary("relu", _relu, cpu="clamp_min_scalar_cpu", takes=el.INTS | el.FL
 
 @kernel("hardtanh")
 def hardtanh(self: ndarray, min_val: Any = -1, max_val: Any = 1) -> ndarray:
-    """Limit to [min_val, max_val], in the tensor's own dtype."""
+    """Elements limited to [min_val, max_val], in the tensor's own dtype."""
     check(self.dtype != dt.bool_, "Bool inputs not supported for hardtanh")
     if self.dtype.kind in "iu":
         min_val, max_val = whole(min_val), whole(max_val)

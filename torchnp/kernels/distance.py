@@ -110,7 +110,7 @@ rows("cdist", _cdist_forward, "p-norm distances of all pairs of rows.", differs=
 
 
 def _pulled(grad: ndarray, d: ndarray, length: ndarray, p: float) -> ndarray:
-    """Multiply ``grad`` by the derivative of the p-norm along the last axis; where there is none, the result is 0."""
+    """Multiply ``grad`` by the derivative of the p-norm along the last axis; where that does not exist, return 0."""
     grad, length, kind = grad[..., None], length[..., None], d.dtype.type
     if p == 1:
         return grad * np.sign(d)
@@ -209,7 +209,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     check(eps >= 0, f"eps must be non-negative, got: {eps:g}")
     shape = broadcast_shapes(x1.shape, x2.shape)
     unit = []
-    for x in (x1, x2):  # each norm is computed in the tensor's own dtype, for integers in the common one
+    for x in (x1, x2):  # each norm is computed in the tensor's own dtype, but in the common dtype for integers
         x = np.broadcast_to(x if dt.is_floating(x.dtype) else dt.cast(x, common), shape)
         length = linalg_vector_norm(x, 2, dim, True)
         unit.append(div(x, maximum(length, dt.cast(scalar(eps, dt.opmath(length.dtype)), length.dtype))))

@@ -51,7 +51,7 @@ _NO_INDEX_PUT = frozenset((*BARE_UNSIGNED, float8_e8m0fnu))
 
 
 def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...]:
-    """Convert torch's index list to a NumPy index: masks become positions, None a whole dimension."""
+    """Convert torch's index list to a NumPy index: masks become positions, and None becomes a full slice."""
     check(len(indices) > 0, "at least one index must be provided", IndexError)
     if len(indices) > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {len(indices)})")
@@ -142,7 +142,7 @@ def index(self, indices):
 
 @kernel("_unsafe_index.Tensor", like=np.ndarray.__getitem__, differs=["unsafe-index-integers"])
 def _unsafe_index(self, indices):
-    """`index` (torch skips its checks under compilation)."""
+    """`index`, with the same checks (torch omits them in compiled programs)."""
     _check_numbers("_unsafe_index", indices)
     return index(self, indices)
 
@@ -445,7 +445,7 @@ def put(self, index, source, accumulate=False):
 
 
 def _names_rows(x: ndarray, index: ndarray) -> bool:
-    """Return whether an index along dimension 0 has an expanded vector's strides: torch gathers whole rows then."""
+    """Return whether an index along dimension 0 is strided like an expanded vector: then torch gathers whole rows."""
     first, *others = element_strides(index)
     alike = x.shape[1:] == index.shape[1:] and x.flags.c_contiguous
     return alike and first == 1 and max(others, default=0) <= 1
@@ -453,7 +453,7 @@ def _names_rows(x: ndarray, index: ndarray) -> bool:
 
 @kernel("gather", like=np.take_along_axis, differs=["gather-negative", "gather-crops"])
 def gather(self, dim, index, *, sparse_grad=False):
-    """Read along one dimension at the positions in the index, and elsewhere at the index's own coordinates."""
+    """Elements read at the positions in ``index`` along ``dim``, and at the index's own coordinates elsewhere."""
     dim = wrap_dim(dim, self.ndim)
     if not index.size:
         return np.empty(index.shape, self.dtype)

@@ -44,12 +44,12 @@ def _of_singular_values(x: ndarray, axes: tuple[int, ...], keepdim: bool, reduce
 
 
 def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
-    """Return the largest norm; 0 where there are none."""
+    """Return the largest norm, or 0 if there are none."""
     return amax(x, dim, keepdim) if x.shape[dim[0]] else sum_dim(x, dim, keepdim)
 
 
 def _with_kept(out: ndarray, axes: Sequence[int]) -> ndarray:
-    """Put the reduced dimensions back with a stride of one: torch keeps them last, and permutes."""
+    """Put the reduced dimensions back with a stride of one: torch keeps them as the last ones, and permutes."""
     shape, strides = list(out.shape), list(stride_rules.contiguous(out.shape))
     for axis in sorted(axes):
         shape.insert(axis, 1)
@@ -135,7 +135,7 @@ def linalg_cond_str(self, p):
     if p == "nuc":
         lu.check_inexact("linalg.svd", self)
         refuse("linalg_svd_cpu", self.dtype, dt.FLOAT8S)
-        s = linalg_svdvals(self)  # these exist even for a matrix without an inverse
+        s = linalg_svdvals(self)  # singular values exist even for a matrix without an inverse
         return np.asarray(s.sum(-1) * np.reciprocal(s).sum(-1))
     return _cond(self, p)
 
@@ -243,7 +243,7 @@ def linalg_tensorinv(self, ind=2):
 
 @kernel("linalg_tensorsolve", like=np.linalg.tensorsolve)
 def linalg_tensorsolve(self, other, dims=None):
-    """Solution of a system whose matrix is a tensor."""
+    """Solution of a linear system whose matrix is given as a tensor."""
     a = self
     if dims is not None:
         moved = [dims] if isinstance(dims, int) else dims

@@ -181,7 +181,7 @@ def _check_state(state: ndarray, dimension: int) -> None:
 
 
 def _check_advance(quasi: ndarray, n: int, state: ndarray, dimension: int, drawn: int) -> None:
-    """Make the checks that torch makes since 2.14; before, it read and wrote out of bounds."""
+    """Make the checks that torch makes since 2.14; earlier versions read and wrote out of bounds."""
     check(n >= 0, f"n must be non-negative, but got {n}", ValueError)
     words = f"dimension must match the size of quasi, but got dimension {dimension} and quasi with shape"
     check(quasi.shape == (dimension,), f"{words} {shape_text(quasi.shape)}", ValueError)

@@ -107,7 +107,7 @@ def _convert_weight_to_int4pack_for_cpu(self, innerKTiles):
 
 
 def _halves(block: ndarray) -> tuple[ndarray, ndarray]:
-    """Split a block into the rows for the low 4 bits and the rows for the high 4 bits of the bytes."""
+    """Split a block into the rows stored in the low 4 bits of the bytes, and those stored in the high 4 bits."""
     return (block[:32], block[32:]) if len(block) == _BLOCK else (block[::2], block[1::2])
 
 

@@ -1,4 +1,4 @@
-"""Recurrent networks: single cells, and layers that run cells over whole sequences."""
+"""Recurrent networks: single cells, and layers that apply cells to whole sequences."""
 
 from __future__ import annotations
 

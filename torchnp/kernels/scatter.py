@@ -81,7 +81,7 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
 def _reduce_into(out: ndarray, index: ndarray, dim: int, values: ndarray, *how: Any) -> ndarray:
     """Reduce values at ``index`` along a dimension, as `reduce_at` does, into an array of any layout.
 
-    Return the array, which may be written, or a new one.
+    Return ``out``, which may be overwritten, or a new array.
     """
     if index.size * indexed.RARE < out.size:
         flat, steps = memory_of(out)
@@ -101,7 +101,7 @@ def _check_kinds(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -
 
 
 def _precheck_scatter(bound: Bound, written: list[ndarray]) -> None:
-    """In place, check dtypes and sizes before memory, as torch does."""
+    """In place, check dtypes and sizes before overlap in memory, as torch does."""
     self, index, src = written[0], bound["index"], bound.get("src")
     dim = _check_kinds(self, bound["dim"], index, src)
     if index.size:
@@ -188,7 +188,7 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     return dim
 
 
-_BY_ROWS: Threshold = 16  # elements of the source per row of self; from so many on, torch adds row by row
+_BY_ROWS: Threshold = 16  # elements of the source per row of ``self``; from here on, torch adds row by row
 
 
 def _quick_index_add(self, dim, index, source):
@@ -300,7 +300,7 @@ def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha:
 
 
 def _precheck_index_copy(bound: Bound, targets: list[ndarray]) -> None:
-    """Check the dimension, then memory: torch checks these before anything else."""
+    """Check the dimension, then overlap in memory; torch checks these before anything else."""
     wrap_dim(bound["dim"], targets[0].ndim)
     check_target(targets[0])
     precheck_apart(bound, targets)
@@ -428,18 +428,18 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         return out
     shape = out.shape or (1,)
     i = np.broadcast_to(index.reshape([-1 if d == dim else 1 for d in range(len(shape))]), source.shape or (1,))
-    # For a mean, torch counts by `index_add` of ones, which rounds half types once if it calls scatter_add.
+    # For a mean, torch counts with `index_add` of ones; if that calls scatter_add, half types are rounded once.
     steps = self.ndim < 2 or dim not in (0, self.ndim - 1) or index.dtype != int64
     out = _reduce_into(out.reshape(shape), i, dim, source, reduce, include_self, True, steps)
     return out.reshape(self.shape)
 
 
-_LONG: Threshold = 1 << 10  # elements of a slice from which on slices are reduced one after the other
+_LONG: Threshold = 1 << 10  # elements of a slice; from here on, slices are reduced one after the other
 _OF_SLICES: dict[str, Any] = {"amax": maximum, "amin": minimum, "prod": np.multiply}
 
 
 def _reduce_slices(out: ndarray, dim: int, index: ndarray, source: ndarray, reduce: str, include_self: bool) -> None:
-    """Reduce slices of the source into those of ``out`` that a vector names, as torch does."""
+    """Reduce each slice of the source into the slice of ``out`` at its index, as torch does."""
     reached = set()
     for k, position in enumerate(index.tolist()):
         into, new = out[at(dim, position)], source[at(dim, k)]

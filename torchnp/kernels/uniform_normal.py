@@ -66,7 +66,7 @@ def fill(x: ndarray, draw: Callable[..., ndarray]) -> ndarray:
 
 
 def in_tiles(draw: Callable[..., ndarray]) -> Callable[..., ndarray]:
-    """Wrap a function that returns ``n`` random values of a dtype: it makes many in tiles, in ``out`` if given."""
+    """Wrap a function that returns ``n`` random values of a dtype: it draws many in tiles, into ``out`` if given."""
 
     @wraps(draw)
     def run(n: int, dtype: np.dtype, *given: Any, out: ndarray | None = None) -> ndarray:
@@ -116,7 +116,7 @@ def uniform_values(n: int, dtype: np.dtype, low: float, high: float, generator: 
         return u
     values = dt.cast(u, dtype)
     top = dt.cast(np.array(high), dtype)
-    values[values == top] = dt.cast(np.array(low), dtype)  # values that were rounded up to the excluded end
+    values[values == top] = dt.cast(np.array(low), dtype)  # these values were rounded up to the excluded end
     return values
 
 
@@ -134,7 +134,7 @@ def normal_values(
     n: int, dtype: np.dtype, mean: float, std: float, contiguous: bool, generator: Generator | None,
     out: ndarray | None = None,
 ) -> ndarray:  # fmt: skip
-    """Return ``n`` normal random values; torch makes 16 and more in blocks if the target is contiguous."""
+    """Return ``n`` normal random values; if the target is contiguous, torch draws 16 or more of them in blocks."""
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if not n:

@@ -173,7 +173,7 @@ def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any
 
 @kernel("rrelu_with_noise_backward")
 def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
-    """``g`` times the random slopes of the forward pass; in evaluation, times the mean slope where x is not positive."""
+    """``g`` times the random slopes of the forward pass; in evaluation, the mean slope where x is not positive."""
     if training:
         out, read = mul(noise, grad_output), (noise, grad_output)
     else:

@@ -1,4 +1,4 @@
-"""``a * b + c`` with one rounding (FMA), as the compiler makes it in torch's AVX2 kernels, and polynomials by FMA.
+"""``a * b + c`` with one rounding (FMA), as compilers generate for torch's AVX2 kernels, and polynomials with FMA.
 
 `fma` rounds once in float32 and in float64. `fast_fma` rounds twice in float64, because no dtype holds the exact
 product:

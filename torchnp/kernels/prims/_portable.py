@@ -30,7 +30,7 @@ def namespace(x: Array) -> Any:
 
 
 def aten(name: str) -> Callable[..., Any]:
-    """Return the body of an aten kernel."""
+    """Return the full kernel of an aten operator."""
     return REGISTERED[f"aten::{name}"].body
 
 

@@ -77,7 +77,7 @@ rows(
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None) -> ndarray:
     """A number as a 0-d array."""
     missing = [repr(name) for name, value in (("dtype", dtype), ("device", device)) if value is None]
-    if missing:  # torch's schema lets them be None, its implementation does not
+    if missing:  # torch's schema allows None, but its implementation does not
         plural = "s" if len(missing) > 1 else ""
         raise TypeError(
             f"_scalar_tensor_meta() missing {len(missing)} required keyword-only argument{plural}: {' and '.join(missing)}"

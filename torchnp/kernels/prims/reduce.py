@@ -19,7 +19,7 @@ ndarray = np.ndarray
 
 
 def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "", filled: bool = False) -> list[int]:
-    """Return the dimensions after torch's checks; None fails in the loop, as in torch, though its schemas allow it."""
+    """Return the dimensions after torch's checks; None fails in the loop, as in torch, although its schemas allow it."""
     for d in dims:
         check_index(x.ndim, d)
     _refuse_dtype(output_dtype, name)
@@ -47,7 +47,7 @@ def _portable(name: str, inp: Array, dims: list[int], **more: Any) -> Array:
     xp = namespace(inp)
     if name == "sum" and not inp.ndim and xp.isdtype(inp.dtype, "complex floating"):
         return inp + xp.zeros_like(inp)  # adding 0 turns -0 into 0, as in torch's sum
-    if name in ("sum", "prod") and xp.isdtype(inp.dtype, "integral"):  # the standard keeps them unsigned
+    if name in ("sum", "prod") and xp.isdtype(inp.dtype, "integral"):  # in the standard, unsigned ones stay so
         inp = xp.astype(inp, xp.int64)
     if xp.isdtype(inp.dtype, "bool"):  # the standard adds and orders numbers only
         found = getattr(xp, name)(xp.astype(inp, xp.int64), axis=axes)
@@ -96,7 +96,7 @@ def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
 
 @kernel("prims::var", like=np.var, differs=["correction", "empty-dim", "variance-of-nothing", "prims-count-from-front"])
 def var(inp: Array, dims: Ints | None, correction: float | None = 1, *, output_dtype: Any = None) -> Array:
-    """Mean squared distance from the mean, over N - correction."""
+    """Sum of squared distances from the mean, divided by N - correction."""
     _refuse_dtype(output_dtype, "_var_reduction_meta")
     if type(inp) is ndarray and dims is not None and not is_inexact(inp.dtype):
         dims = list(dict.fromkeys(dims))  # torch checks the dtype before repeated dimensions
