@@ -1266,14 +1266,14 @@ class _aten__embedding_bag_per_sample_weights_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__euclidean_dist:
-    """Euclidean distances of all pairs of rows, as sqrt(|a|**2 - 2 a b + |b|**2) in one matrix product."""
+    """Euclidean distances of all pairs of rows, sqrt(|a|**2 - 2 a b + |b|**2) computed with one matrix product."""
     @overload
     def __call__(_, /, x1: _Tensor, x2: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, x1: _Tensor, x2: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(x1: _Tensor, x2: _Tensor) -> _Array:
-        """Euclidean distances of all pairs of rows, as sqrt(|a|**2 - 2 a b + |b|**2) in one matrix product.
+        """Euclidean distances of all pairs of rows, sqrt(|a|**2 - 2 a b + |b|**2) computed with one matrix product.
 
         ``aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor``"""
     @staticmethod
@@ -8191,7 +8191,7 @@ class _aten_bernoulli_:
         ``aten::bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)``"""
     @staticmethod
     def float(self: _Array, p: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Fill with 1 with probability p, else 0, drawn in memory order (bernoulli.p: in row-major order).
+        """Fill with 1 (with probability p) or 0, drawn in memory order; `bernoulli.p` draws in row-major order.
 
         ``aten::bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -11099,7 +11099,7 @@ class _aten_empty_like:
     def overloads(self) -> list[str]: ...
 
 class _aten_empty_permuted:
-    """An uninitialized tensor whose dimensions lie in the given order, from the widest stride to the narrowest.
+    """An uninitialized tensor whose dimensions have the given order in memory, from the largest stride to the smallest.
 
     Like ``numpy.empty``, with 1 known difference: ``torchnp explain empty_permuted``."""
     @overload
@@ -11108,7 +11108,7 @@ class _aten_empty_permuted:
     def __call__(_, /, size: Sequence[_int], physical_layout: Sequence[_int], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(size: Sequence[_int], physical_layout: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """An uninitialized tensor whose dimensions lie in the given order, from the widest stride to the narrowest.
+        """An uninitialized tensor whose dimensions have the given order in memory, from the largest stride to the smallest.
 
         ``aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -11517,14 +11517,14 @@ class _aten_fake_quantize_per_channel_affine:
     def overloads(self) -> list[str]: ...
 
 class _aten_fake_quantize_per_channel_affine_cachemask:
-    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, per channel."""
+    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point (possibly a float) per channel."""
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]:
-        """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, per channel.
+        """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point (possibly a float) per channel.
 
         ``aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)``"""
     @staticmethod
@@ -14645,7 +14645,7 @@ class _aten_kl_div:
     def overloads(self) -> list[str]: ...
 
 class _aten_kron:
-    """Blocks that are the second tensor times each element of the first, arranged like that element.
+    """For each element of the first tensor, a block: the second tensor times that element.
 
     Like ``numpy.kron``, with 1 known difference: ``torchnp explain kron``."""
     @overload
@@ -14654,7 +14654,7 @@ class _aten_kron:
     def __call__(_, /, self: _Tensor, other: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
-        """Blocks that are the second tensor times each element of the first, arranged like that element.
+        """For each element of the first tensor, a block: the second tensor times that element.
 
         ``aten::kron(Tensor self, Tensor other) -> Tensor``"""
     @staticmethod
@@ -15977,13 +15977,13 @@ class _aten_linalg_tensorsolve:
     def overloads(self) -> list[str]: ...
 
 class _aten_linalg_vander:
-    """Rows of increasing powers 0 to N - 1.
+    """Each value's powers 0 to N - 1, as a row.
 
     Like ``numpy.vander``, with 4 known differences: ``torchnp explain linalg_vander``."""
     def __call__(_, /, x: _Tensor, *, N: _int | None = ...) -> _Array: ...
     @staticmethod
     def default(x: _Tensor, *, N: _int | None = ...) -> _Array:
-        """Rows of increasing powers 0 to N - 1.
+        """Each value's powers 0 to N - 1, as a row.
 
         ``aten::linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -19262,25 +19262,25 @@ class _aten_normal:
     def overloads(self) -> list[str]: ...
 
 class _aten_normal_:
-    """Fill with normal values; if not contiguous, one value at a time, from other random words.
+    """Fill with normal values; a tensor that is not contiguous gets other values, drawn one at a time.
 
     Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal_``."""
     def __call__(_, /, self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Fill with normal values; if not contiguous, one value at a time, from other random words.
+        """Fill with normal values; a tensor that is not contiguous gets other values, drawn one at a time.
 
         ``aten::normal_(Tensor(a!) self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_normal_functional:
-    """Normal values in another tensor's shape and layout; of complex numbers, each part has half the variance.
+    """Normal values in another tensor's shape and layout; each part of a complex number has half the variance.
 
     Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal_functional``."""
     def __call__(_, /, self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Normal values in another tensor's shape and layout; of complex numbers, each part has half the variance.
+        """Normal values in another tensor's shape and layout; each part of a complex number has half the variance.
 
         ``aten::normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -24778,7 +24778,7 @@ class _aten_tanh_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_tensor_split:
-    """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
+    """Pieces split at the indices, or a number of pieces, the first of which may be larger by one.
 
     Like ``numpy.array_split``, with 1 known difference: ``torchnp explain tensor_split``."""
     @overload
@@ -24789,23 +24789,23 @@ class _aten_tensor_split:
     def __call__(_, /, self: _Tensor, tensor_indices_or_sections: _Tensor, dim: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def sections(self: _Tensor, sections: _int, dim: _int = ...) -> _list[_Array]:
-        """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
+        """Pieces split at the indices, or a number of pieces, the first of which may be larger by one.
 
         ``aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]``"""
     @staticmethod
     def indices(self: _Tensor, indices: Sequence[_int], dim: _int = ...) -> _list[_Array]:
-        """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
+        """Pieces split at the indices, or a number of pieces, the first of which may be larger by one.
 
         ``aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]``"""
     @staticmethod
     def tensor_indices_or_sections(self: _Tensor, tensor_indices_or_sections: _Tensor, dim: _int = ...) -> _list[_Array]:
-        """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
+        """Pieces split at the indices, or a number of pieces, the first of which may be larger by one.
 
         ``aten::tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_tensordot:
-    """Sums of products over pairs of dimensions; a size of 1 is summed against any size.
+    """Sums of products over pairs of dimensions; a dimension of size 1 is summed with one of any size.
 
     Like ``numpy.tensordot``, with 3 known differences: ``torchnp explain tensordot``."""
     @overload
@@ -24814,7 +24814,7 @@ class _aten_tensordot:
     def __call__(_, /, self: _Tensor, other: _Tensor, dims_self: Sequence[_int], dims_other: Sequence[_int], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor, dims_self: Sequence[_int], dims_other: Sequence[_int]) -> _Array:
-        """Sums of products over pairs of dimensions; a size of 1 is summed against any size.
+        """Sums of products over pairs of dimensions; a dimension of size 1 is summed with one of any size.
 
         ``aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor``"""
     @staticmethod
@@ -26210,7 +26210,7 @@ class _aten_vstack:
     def overloads(self) -> list[str]: ...
 
 class _aten_where:
-    """``self`` where the condition holds, else ``other``.
+    """``self`` where the condition is true, else ``other``.
 
     Like ``numpy.where``, with 6 known differences: ``torchnp explain where``."""
     @overload
@@ -26227,22 +26227,22 @@ class _aten_where:
     def __call__(_, /, condition: _Tensor, self: _Tensor, other: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def self(condition: _Tensor, self: _Tensor, other: _Tensor) -> _Array:
-        """``self`` where the condition holds, else ``other``.
+        """``self`` where the condition is true, else ``other``.
 
         ``aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor``"""
     @staticmethod
     def ScalarOther(condition: _Tensor, self: _Tensor, other: _Scalar) -> _Array:
-        """``self`` where the condition holds, else ``other``.
+        """``self`` where the condition is true, else ``other``.
 
         ``aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor``"""
     @staticmethod
     def ScalarSelf(condition: _Tensor, self: _Scalar, other: _Tensor) -> _Array:
-        """``self`` where the condition holds, else ``other``.
+        """``self`` where the condition is true, else ``other``.
 
         ``aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor``"""
     @staticmethod
     def Scalar(condition: _Tensor, self: _Scalar, other: _Scalar) -> _Array:
-        """``self`` where the condition holds, else ``other``.
+        """``self`` where the condition is true, else ``other``.
 
         ``aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor``"""
     @staticmethod
@@ -28519,13 +28519,13 @@ class _prims_full:
     def overloads(self) -> list[str]: ...
 
 class _prims_full_like:
-    """An array of another's shape filled with one number.
+    """An array of another array's shape, filled with one number.
 
     Like ``numpy.full_like``, with 3 known differences: ``torchnp explain full_like``."""
     def __call__(_, /, a: _Tensor | _Scalar, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(a: _Tensor | _Scalar, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
-        """An array of another's shape filled with one number.
+        """An array of another array's shape, filled with one number.
 
         ``prims::full_like(Tensor a, Scalar fill_value, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor``"""
     def overloads(self) -> list[str]: ...

@@ -168,7 +168,7 @@ class ComputePlan(NamedTuple):
 
     function: Ufunc
     common: np.dtype  # operands are converted to this first, as in torch
-    inner: np.dtype  # the function computes in this
+    inner: np.dtype  # the function computes in this dtype
     out: np.dtype
 
 

@@ -80,7 +80,7 @@ class _Interface:
 
 
 def _span(x: ndarray) -> ndarray:
-    """Return the bytes that an array spans in memory that NumPy does not own; the array is strided, hence not empty."""
+    """Return the memory that an array spans, as bytes; NumPy does not own it. A strided array is never empty."""
     size = sum((n - 1) * s for n, s in zip(x.shape, x.strides)) + x.itemsize
     data = (address(x), not x.flags.writeable)
     return np.asarray(_Interface({"data": data, "shape": (size,), "typestr": "|u1", "version": 3}, x))

@@ -326,7 +326,7 @@ def _quick_lerp(self, end, weight):
     if type(weight) is not float or not -0.5 < weight < 0.5 or not _alike(self, end):
         return None
     w = scalar(weight, self.dtype)
-    if not -0.5 < w.item() < 0.5:  # after rounding too, the weight must be in the range
+    if not -0.5 < w.item() < 0.5:  # the weight must be in the range after rounding, too
         return None
     return fast_fma(np.subtract(end, self), w, self)
 

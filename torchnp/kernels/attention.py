@@ -139,7 +139,7 @@ KEYS_AT_ONCE: Threshold = 512  # keys in a block of torch's flash kernels
 def attend(
     q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float | None
 ) -> tuple[ndarray, ndarray]:
-    """Return the values averaged by softmax of the scores, and the log of each row's sum of exponentials.
+    """Return the values averaged with the softmax of the scores, and the log of each row's sum of exponentials.
 
     The logarithms are in the compute dtype.
     """

@@ -29,7 +29,7 @@ from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
-WIDE: Threshold = 1 << 16  # elements; statistics of more are not summed in float64, because speed matters more
+WIDE: Threshold = 1 << 16  # elements; above this, statistics are not summed in float64, for speed
 
 
 def per_channel(v: ndarray, x: ndarray) -> ndarray:
@@ -183,7 +183,7 @@ def batch_norm_values(
     check((running_mean is None) == (running_var is None), words, ValueError)
     dense = _dense(x, weight, bias, running_mean, running_var)
     rooted = running_var is not None and not (training or dense or dt.is_inexact(running_var.dtype))
-    if rooted and x.dtype == dt.get_default_dtype():  # the dtype of an integer's square root
+    if rooted and x.dtype == dt.get_default_dtype():  # the dtype of square roots of integers
         running_var = dt.cast(running_var, x.dtype)
     stats = _check(x, weight, bias, running_mean, running_var, training)
     if training:

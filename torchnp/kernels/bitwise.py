@@ -42,7 +42,7 @@ _shift(f"{_RIGHT} __rshift__.Tensor __rshift__.Scalar", np.right_shift, cpu="rsh
 
 
 def _gcd(a: ndarray, b: ndarray) -> ndarray:
-    """Compute np.gcd. The smallest integer has no absolute value: for it, use Euclid's steps, which may be negative."""
+    """Compute np.gcd; for the smallest integer use Euclid's algorithm, as in torch: its result may be negative."""
     value = np.asarray(np.gcd(a, b))
     if value.dtype.kind == "i":
         least = np.iinfo(value.dtype).min

@@ -136,7 +136,7 @@ def _quick_where(condition, self, other):
     quick=exact(_quick_where, placed=True),
 )  # fmt: skip
 def where(condition: ndarray, self: Any, other: Any) -> ndarray:
-    """``self`` where the condition holds, else ``other``."""
+    """``self`` where the condition is true, else ``other``."""
     out = None if type(self) is type(other) is ndarray and self.dtype is other.dtype else dt.result_type(self, other)
     if out is not None:
         self, other = (x if isinstance(x, ndarray) else single(x, out) for x in (self, other))

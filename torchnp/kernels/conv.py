@@ -155,7 +155,7 @@ def _complex(convolve: Body, x: ndarray, w: ndarray, bias: ndarray | None, rest:
     b = convolve(xi, wi, None, *rest)
     total = None if br is None or bi is None else br + bi
     c = convolve(xr + xi, wr + wi, total, *rest)
-    y = add(a - b, mul(c - a - b, 1j))  # 1j times an infinite imaginary part has a nan real part; the sum has two
+    y = add(a - b, mul(c - a - b, 1j))  # an infinite imaginary part times 1j has a nan real part; the sum is all nan
     return stride_rules.place(y, stride_rules.iterated([stride_rules.layout_of(z) for z in (a, b)]))
 
 
@@ -183,7 +183,7 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     dilation = checks.expand(dilation, "dilation", n)
     total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     small = [int(t / 2) for t in total]
-    if any(t % 2 for t in total):  # an odd amount puts the extra element at the end
+    if any(t % 2 for t in total):  # if an amount is odd, the extra element goes to the end
         as_it_was = stride_rules.suggested(*stride_rules.layout_of(input))
         input = np.pad(input, [(0, 0)] * (input.ndim - n) + [(0, t % 2) for t in total])
         input = stride_rules.place(input, stride_rules.in_format(input.shape, as_it_was))

@@ -82,7 +82,7 @@ def _variables(out: ndarray, emitted: Callable[[int], ndarray], labels: ndarray)
     Their dimensions are step, sample and label; elements after a sample's last step or label have no meaning.
     ``emitted`` gives the log probability of each sample's labels in one step.
     """
-    stays = labels[:, 2:] == labels[:, :-2]  # an alignment may jump over the blank between labels that differ
+    stays = labels[:, 2:] == labels[:, :-2]  # an alignment may skip the blank between labels that differ
     one, two = (np.full(labels.shape, _NEVER, out.dtype) for _ in range(2))
     if not len(out):
         return

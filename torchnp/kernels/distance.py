@@ -96,7 +96,7 @@ def _cdist_forward(x1, x2, p, compute_mode):
 
 @kernel("_euclidean_dist", differs=["cdist-by-products"])
 def _euclidean_dist(x1, x2):
-    """Euclidean distances of all pairs of rows, as sqrt(|a|**2 - 2 a b + |b|**2) in one matrix product."""
+    """Euclidean distances of all pairs of rows, sqrt(|a|**2 - 2 a b + |b|**2) computed with one matrix product."""
     squares = [sum_dim(pow_scalar(x, 2), -1, True) for x in (x1, x2)]
     ones = [np.ones(s.shape, s.dtype) for s in squares]
     out = matmul(cat([mul(x1, -2), squares[0], ones[0]], -1), m_t(cat([x2, ones[1], squares[1]], -1)))

@@ -83,7 +83,7 @@ _declare(
 )
 _DOC = "1 with probability p, else 0."
 _declare("bernoulli.p", lambda x, p, source: bernoulli_values(x.size, x.dtype, p, source).reshape(x.shape), _DOC)
-_DOC = "Fill with 1 with probability p, else 0, drawn in memory order (bernoulli.p: in row-major order)."
+_DOC = "Fill with 1 (with probability p) or 0, drawn in memory order; `bernoulli.p` draws in row-major order."
 _write = lambda x, p, source: fill(x, partial(bernoulli_values, x.size, x.dtype, p, source))
 _declare("bernoulli_.float", _write, _DOC, differs=["random-stream", "overlap-inplace", "missing-kernel"])
 _DOC = "1 with the probability in ``p``, else 0, in the dtype of ``self``."

@@ -116,7 +116,7 @@ def _along(x: ndarray, axis: int, ndim: int) -> ndarray:
 
 @kernel("fake_quantize_per_channel_affine_cachemask")
 def fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, quant_min, quant_max):
-    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, per channel."""
+    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point (possibly a float) per channel."""
     found = dt.scalar_name(scale.dtype)
     check(scale.dtype in (dt.float32, dt.bfloat16), f"Scale must be Float or BFloat16, found {found}")
     known = zero_point.dtype in (dt.int32, dt.float32, dt.float16)

@@ -29,7 +29,7 @@ def _gammas(alphas: ndarray, generator: Generator | None) -> ndarray:
     out = np.empty(flat.shape, flat.dtype)
     rejection.sample(generator or default_generator, lambda part: rejection.gamma(flat[part]), out, 3)
     tiny = np.finfo(out.dtype).tiny
-    np.copyto(out, tiny, where=~(out > tiny))  # as `_at_least_tiny`, without another array
+    np.copyto(out, tiny, where=~(out > tiny))  # like `_at_least_tiny`, but without another array
     return out.reshape(alphas.shape)
 
 

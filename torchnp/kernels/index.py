@@ -174,7 +174,7 @@ def _fills(indices: Sequence[ndarray | None], values: ndarray, accumulate: bool)
 
 
 def _check_mask(self: ndarray, d: int, mask: ndarray) -> None:
-    """Refuse a mask with too many dimensions: `masked_fill`'s path reads the size of each."""
+    """Refuse a mask with too many dimensions, because torch reads the size of each before it calls `masked_fill`."""
     if self.ndim > d and mask.shape[: self.ndim - d] == self.shape[d : d + mask.ndim]:
         for place in range(d, d + mask.ndim):
             wrap_dim(place, self.ndim)
@@ -250,7 +250,7 @@ def _fill(self: ndarray, dim: int, mask: ndarray, value: ndarray) -> ndarray:
 
 
 def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> ndarray:
-    """Add values in index order, also at duplicate indices; return the array or a new one.
+    """Add values in index order, also at duplicate indices; return ``out`` itself or a new array.
 
     Whole rows are added if the last dimensions are not indexed.
     """

@@ -186,7 +186,7 @@ def _chunk_cat(tensors, dim, num_chunks):
     return cat(rows, dim + 1)
 
 
-# ---------------------------------------------------------------- at least so many dimensions
+# ---------------------------------------------------------------- at least 1, 2 or 3 dimensions
 
 
 (atleast_1d,) = rows(

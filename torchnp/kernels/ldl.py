@@ -97,7 +97,7 @@ def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndar
     Not every SciPy has LAPACK's sytrs. Like LAPACK's sytrs2, this swaps rows of L to make it triangular.
     """
     blocks, k = [], 0  # for each block: its first column, and the row that was swapped with the block's last row
-    twos = [False] * len(pivots)  # whether a 2x2 block of D begins at a column
+    twos = [False] * len(pivots)  # for each column: whether a 2x2 block of D begins there
     while k < len(pivots):
         twos[k] = pivots[k] < 0
         blocks.append((k, abs(pivots[k]) - 1))

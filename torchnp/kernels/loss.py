@@ -61,7 +61,7 @@ def _operands(cpu: str, takes: Any, stepwise: Collection[np.dtype], *tensors: nd
 
 
 def _scale(reduction: int, x: ndarray) -> float:
-    """Return 1 / N for a mean (for no elements infinity, which integers cannot hold), else 1."""
+    """Return 1 / N for a mean, else 1. For the mean of no elements this is infinity, which integers cannot hold."""
     return 1.0 if reduction != MEAN else 1.0 / x.size if x.size else math.inf
 
 

@@ -33,7 +33,7 @@ LAPACK = (dt.float32, dt.float64, dt.complex64, dt.complex128)
 
 
 class LinAlgError(RuntimeError):
-    """An algorithm failed on a matrix, as torch.linalg.LinAlgError."""
+    """Raised if an algorithm fails on a matrix, like torch.linalg.LinAlgError."""
 
 
 # ---------------------------------------------------------------- checks
@@ -56,7 +56,7 @@ def check_inexact(name: str, a: ndarray, low_precision: bool = True) -> None:
 
 
 def check_lapack(kernel_name: str, a: ndarray, empty: bool = False) -> None:
-    """Refuse dtypes that LAPACK lacks, with ``empty`` even for empty matrices (if torch does not return early)."""
+    """Refuse dtypes that LAPACK lacks; if ``empty``, even for empty matrices (where torch does not return early)."""
     if (a.size or empty) and a.dtype not in LAPACK:
         raise not_implemented(kernel_name, a.dtype)
 

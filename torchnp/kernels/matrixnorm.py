@@ -216,7 +216,7 @@ def linalg_matrix_exp(self):
     "linalg_vander", like=np.vander, differs=["vander-increasing", "vander-dtype", "vander-of-rows", "vander-needs-two"]
 )
 def linalg_vander(x, *, N=None):
-    """Rows of increasing powers 0 to N - 1."""
+    """Each value's powers 0 to N - 1, as a row."""
     known = x.dtype in (*dt.INTS, *dt.BARE_UNSIGNED, dt.float32, dt.float64, dt.complex64, dt.complex128)
     got = dt.scalar_name(x.dtype)
     check(known, f"linalg.vander supports floating point, complex, and integer tensors, but got {got}")

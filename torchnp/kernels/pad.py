@@ -59,7 +59,7 @@ def constant_pad_nd(self, pad, value=0):
     return out
 
 
-# ---------------------------------------------------------------- reflection, replication, circle
+# ---------------------------------------------------------------- reflection, replication, circular padding
 
 
 def reflected(n: int, left: int, right: int) -> ndarray:

@@ -19,7 +19,7 @@ from torchnp.kernels.numerics.fma import fma
 ndarray = np.ndarray
 Polynomial = Callable[[ndarray, ndarray], ndarray]  # (x, degrees) -> values, with one degree per x or one for all
 Step = Callable[[int, ndarray, ndarray, ndarray], ndarray]  # (k, x, polynomial k - 1, polynomial k) -> polynomial k + 1
-_OFTEN = 32  # steps; so often a recurrence tests whether all elements are nan, and stops if they are
+_OFTEN = 32  # after so many steps, a recurrence tests whether all elements are nan, and then stops
 
 
 def _recurrence(n: ndarray, x: ndarray, first: ndarray, step: Step) -> ndarray:
@@ -35,7 +35,7 @@ def _recurrence(n: ndarray, x: ndarray, first: ndarray, step: Step) -> ndarray:
     if n.size > 1:
         order = np.argsort(n.astype(np.int16), kind="stable") if top < 1 << 15 else np.argsort(n)
         n, low = n[order], low[order]
-    begin = int(n.searchsorted(1, "right"))  # the elements before it have their values
+    begin = int(n.searchsorted(1, "right"))  # the elements before it already have their values
     x, q = x[order][begin:], first[order][begin:]
     p = np.ones_like(q)
     for k in range(1, top):

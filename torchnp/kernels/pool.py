@@ -177,7 +177,7 @@ def padded(x: ndarray, w: PoolWindows, value: float) -> ndarray:
 
 
 def result(y: ndarray, x: ndarray, n: int, volumes: bool = False) -> ndarray:
-    """Put a pool's result in its input's memory format; volumes only if ``volumes``.
+    """Put a pool's result in its input's memory format; for volumes, only if ``volumes``.
 
     torch keeps the memory format of unbatched volumes, but not of unbatched images.
     """

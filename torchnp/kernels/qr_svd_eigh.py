@@ -243,7 +243,7 @@ def _precheck_polar(bound: Bound, outs: list[ndarray]) -> None:
 
 @kernel("linalg_polar", differs=_NO_INTEGERS, writes=WriteSpec(out=_precheck_polar))
 def linalg_polar(A):
-    """Orthonormal columns and a Hermitian positive-semidefinite matrix, with A = U H."""
+    """U with orthonormal columns and a Hermitian positive-semidefinite H, with A = U H."""
     check_matrix("linalg.polar", A)
     check_inexact("linalg.polar", A)
     m, n = A.shape[-2:]

@@ -125,8 +125,8 @@ def cubic(
 def _keys(x: ndarray) -> ndarray:
     x = np.abs(x)
     a = x.dtype.type(-0.5)
-    # The exact FMA in double precision, too: as in torch, a remainder in place of a weight of 0 can make a nan of an
-    # infinity.
+    # Use the exact FMA in double precision, too: as in torch, it gives a remainder instead of a weight of 0, which can
+    # turn an infinity into nan.
     return np.where(x < 1, _inner(x, a, fma), np.where(x < 2, _outer(x, a, fma), 0))
 
 
@@ -161,7 +161,7 @@ def antialiased(mode: str, size: int, out: int, align_corners: bool, scale: floa
 # ---------------------------------------------------------------- sampling and its adjoint
 
 
-MANY_TAPS: Threshold = 64  # taps of an output element; sums of up to so many are in torch's order
+MANY_TAPS: Threshold = 64  # taps of an output element; up to this many are added in torch's order
 
 
 def _sample_by_product(x: ndarray, axis: int, s: Sampling) -> ndarray:
@@ -280,7 +280,7 @@ def _check_forward(x: ndarray, out: Ints, n: int) -> None:
 
 
 def without_inf(x: ndarray, sizes: Ints, out: Ints) -> ndarray:
-    """Turn inf into NaN if a dimension keeps its size: torch then adds 0 times another element, and 0 * inf is NaN."""
+    """Turn inf into NaN if a dimension keeps its size: torch then adds 0 times each element to that element."""
     if not any(map(operator.eq, sizes, out)) or np.isfinite(x).all():
         return x
     return np.where(np.isinf(x), x.dtype.type(np.nan), x)
@@ -364,7 +364,8 @@ def _sampled(x: ndarray, passes: Passes, output_size: Ints, sizes: Ints) -> ndar
         return few(x)
     out = np.empty((*x.shape[:2], *output_size), x.dtype)
     channels = list(blocks(x.shape[1], max(_LARGE // plane, 1)))
-    images = blocks(len(x), max(_LARGE // (plane * x.shape[1]), 1))  # if channels are few, several at a time
+    # Images with few channels are processed several at a time.
+    images = blocks(len(x), max(_LARGE // (plane * x.shape[1]), 1))
     share(work, [(i, part) for i in images for part in channels])
     return out
 

@@ -38,7 +38,7 @@ Cell = Callable[[ndarray, State, Weights], State]
 # ---------------------------------------------------------------- cells: (gates of the input, state) -> new state
 
 
-_USUAL = frozenset({dt.float32, dt.float64, *dt.HALVES, dt.complex64, dt.complex128})  # all others raise in some op
+_USUAL = frozenset({dt.float32, dt.float64, *dt.HALVES, dt.complex64, dt.complex128})  # others raise errors in some op
 
 
 def _sigmoid(x: ndarray) -> ndarray:
@@ -290,7 +290,7 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
     states = _states(cell, hx, "lstm_cell")
     for x in (input, w_ih, w_hh):
         wrap_dim(1, x.ndim)
-    if cell in (_tanh, _relu):  # torch checks the gates of these before the input, those of an LSTM after it
+    if cell in (_tanh, _relu):  # for these, torch checks the gates before the input, for an LSTM after it
         _check_gates(cell, w_ih, w_hh)
     size, wanted = input.shape[-1], w_ih.shape[1]
     check(size == wanted, f"input has inconsistent input_size: got {size} expected {wanted}")

@@ -54,7 +54,7 @@ def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndar
 
 
 def _accumulate(ufunc: np.ufunc, x: ndarray, axis: int, wide: np.dtype, out: np.dtype, from_zero: bool) -> ndarray:
-    """Apply ``ufunc.accumulate`` in the dtype ``wide``, tile by tile, and return the result as ``out``.
+    """Apply ``ufunc.accumulate`` in the dtype ``wide``, tile by tile, and return the result in the dtype ``out``.
 
     ``from_zero`` turns results of -0 into 0.
     """

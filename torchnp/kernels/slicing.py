@@ -190,7 +190,7 @@ def _tensor_split(self, given, dim):
 
 rows(
     "tensor_split.sections tensor_split.indices tensor_split.tensor_indices_or_sections", _tensor_split,
-    "A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.",
+    "Pieces split at the indices, or a number of pieces, the first of which may be larger by one.",
     like=np.array_split, differs=["tensor-split-long"],
 )  # fmt: skip
 

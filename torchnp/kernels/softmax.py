@@ -56,7 +56,7 @@ _ORDER = "torch adds in an order that changes with the processor, and its exp is
 
 
 def _log_magnitudes(self, dim, half_to_float):
-    """Return the size of the terms that log_softmax adds and subtracts, to which its rounding errors are relative."""
+    """Return the magnitudes of the terms that log_softmax adds; its rounding errors are relative to these."""
     return np.abs(self - self.max(dim, keepdims=True)) + np.log(self.shape[dim]) + 1
 
 
@@ -235,7 +235,7 @@ def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: n
 
 
 def _quick_softmax_backward(grad_output, output, dim, input_dtype):
-    """Compute the gradient for row-major float32 or float64, with the full kernel's bits; else return None."""
+    """Return the full kernel's result, bit for bit, for row-major float32 or float64 tensors; else None."""
     if (
         not is_float(grad_output)
         or type(output) is not ndarray

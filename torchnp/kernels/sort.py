@@ -222,7 +222,7 @@ _MEDIAN = WriteSpec(out=_precheck_median)
 
 
 def _median(x: ndarray, *, skip_nan: bool) -> ndarray:
-    if x.size == 0:  # torch returns NaN converted as C++ does
+    if x.size == 0:  # torch returns NaN, converted as in C++
         if dt.is_inexact(x.dtype):
             return np.full((), np.nan, x.dtype)
         lowest = {dt.int32: -(1 << 31), dt.int64: -(1 << 63), dt.uint64: 1 << 63}

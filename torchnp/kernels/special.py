@@ -112,7 +112,7 @@ def polygamma(n: int, self: ndarray) -> ndarray:
     if n == 1:
         return finish(_trigamma(x), out)
     kind = x.dtype.type
-    factorial = np.exp(np.float64(kind(scipy_special("gammaln")(n + 1.0))))  # inexact, as torch's is
+    factorial = np.exp(np.float64(kind(scipy_special("gammaln")(n + 1.0))))  # inexact, as in torch
     factor = kind(factorial if n % 2 else -factorial)
     # torch computes the terms of half types in float32, where they cancel below zero.
     zeta = _zeta_in_single(n + 1, x) if dt.is_half(out) else _zeta(np.float64(n + 1), x.astype(np.float64))

@@ -171,7 +171,7 @@ def inner(self, other):
 
 @kernel("tensordot", like=np.tensordot, differs=[*_DIFFERS, "tensordot-broadcasts"])
 def tensordot(self, other, dims_self, dims_other):
-    """Sums of products over pairs of dimensions; a size of 1 is summed against any size."""
+    """Sums of products over pairs of dimensions; a dimension of size 1 is summed with one of any size."""
     check(len(dims_self) == len(dims_other), "both dimension lists should have same length")
     check(self.dtype == other.dtype, "both inputs should have same dtype")
     a, b = self, other
@@ -205,7 +205,7 @@ def tensordot(self, other, dims_self, dims_other):
 
 @kernel("kron", like=np.kron, differs=["kron-of-strided"])
 def kron(self, other):
-    """Blocks that are the second tensor times each element of the first, arranged like that element."""
+    """For each element of the first tensor, a block: the second tensor times that element."""
     n = max(self.ndim, other.ndim)
     sizes = [(1,) * (n - x.ndim) + x.shape for x in (self, other)]
     left = view(self, [k for size in sizes[0] for k in (size, 1)])

@@ -290,16 +290,17 @@ _numbers = lambda mean, std, size, **options: filled(size, values=_normals(mean,
 _declare(
     "normal.float_float", _numbers, "Normal values with one mean and deviation.", differs=[*_DIFFERS, "default-dtype"]
 )
-_DOC = "Fill with normal values; if not contiguous, one value at a time, from other random words."
+_DOC = "Fill with normal values; a tensor that is not contiguous gets other values, drawn one at a time."
 _declare("normal_", _write_normal, _DOC, differs=[*_DIFFERS, "overlap-inplace"])
 _like_tensor = lambda x, mean, std, generator: filled_like(x, values=_normals(mean, std), generator=generator)
-_DOC = "Normal values in another tensor's shape and layout; of complex numbers, each part has half the variance."
+_DOC = "Normal values in another tensor's shape and layout; each part of a complex number has half the variance."
 _declare("normal_functional", _like_tensor, _DOC)
 _declare("normal.Tensor_float", _normal_around, "Normal values, each with its own mean.")
 _DOC = "Normal values, each with its own standard deviation; if ``mean`` is a tensor, in its dtype."
 _declare("normal.float_Tensor normal.Tensor_Tensor", _normal_each, _DOC)
 
-# ---------------------------------------------------------------- normal with out=, whose dtype and strides decide
+# ---------------------------------------------------------------- normal with out=, whose dtype and strides decide the
+# values
 
 
 @kernel("normal.float_float_out", differs=["random-stream"])

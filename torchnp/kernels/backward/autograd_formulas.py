@@ -51,7 +51,8 @@ def cumprod_backward(grad, input, dim, output):
     zeros = np.cumsum(zero, axis)
     tails = _tails(masked_fill(terms, zeros != 0, 0.0), axis)
     tails = in_place(tails, div(tails, factors))
-    # At the first zero: the product before it, times the sum of the products after it up to the second zero.
+    # The gradient at the first zero: the product before it, times the sum of the products from there to the second
+    # zero.
     first = zero & (zeros == 1)
     following = cumprod(masked_fill(factors, first | (zeros != 1), 1.0), axis)
     following = in_place(following, mul(following, masked_fill(grad, zeros != 1, 0.0)))

@@ -95,7 +95,7 @@ def _walk_gamma(ahead: ReadAhead, rows: Iterable[Any], found: list[float]) -> in
                 else:
                     x, normal = normal, None
                 y = 1.0 + c * x
-                if y <= 0.0:  # with a nan shape, the normal alone decides on acceptance
+                if y <= 0.0:  # with a nan shape, only the normal value decides about acceptance
                     continue
                 v = y * y * y
                 w = 1.0 - u[p]

@@ -21,7 +21,7 @@ Array = Any  # an ndarray, or an array of any library that follows the array API
 
 
 def namespace(x: Array) -> Any:
-    """Return the array API functions for an array: NumPy itself, or what array-api-compat finds."""
+    """Return the array API functions for an array: NumPy itself, or the namespace that array-api-compat finds."""
     if type(x) is ndarray:
         return np
     from array_api_compat import array_namespace

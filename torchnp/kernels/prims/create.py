@@ -67,7 +67,7 @@ rows(
     differs=["number-wraps", "only-floats-derive"],
 )
 rows(
-    "prims::full_like", either, "An array of another's shape filled with one number.",
+    "prims::full_like", either, "An array of another array's shape, filled with one number.",
     native=partial(_made, of="full_like"), portable=lambda xp, a, fill_value, **_: xp.full_like(a, fill_value),
     like=np.full_like, differs=["fill-overflow", "number-wraps", "only-floats-derive"],
 )  # fmt: skip

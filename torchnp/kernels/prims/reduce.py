@@ -47,12 +47,12 @@ def _portable(name: str, inp: Array, dims: list[int], **more: Any) -> Array:
     xp = namespace(inp)
     if name == "sum" and not inp.ndim and xp.isdtype(inp.dtype, "complex floating"):
         return inp + xp.zeros_like(inp)  # adding 0 turns -0 into 0, as in torch's sum
-    if name in ("sum", "prod") and xp.isdtype(inp.dtype, "integral"):  # in the standard, unsigned ones stay so
+    if name in ("sum", "prod") and xp.isdtype(inp.dtype, "integral"):  # the standard keeps unsigned sums unsigned
         inp = xp.astype(inp, xp.int64)
     if xp.isdtype(inp.dtype, "bool"):  # the standard adds and orders numbers only
         found = getattr(xp, name)(xp.astype(inp, xp.int64), axis=axes)
         return xp.astype(found, inp.dtype) if name in ("max", "min") else found
-    if name == "var" and xp.isdtype(inp.dtype, "complex floating"):  # the standard has it for real numbers only
+    if name == "var" and xp.isdtype(inp.dtype, "complex floating"):  # the standard has `var` for real numbers only
         parts = [xp.var(part, axis=axes, **more) for part in (xp.real(inp), xp.imag(inp))]
         return parts[0] + parts[1]
     return getattr(xp, name)(inp, axis=axes, **more)
