@@ -11099,7 +11099,7 @@ class _aten_empty_like:
     def overloads(self) -> list[str]: ...
 
 class _aten_empty_permuted:
-    """An uninitialized tensor whose dimensions have the given order in memory, from the largest stride to the smallest.
+    """An uninitialized tensor whose dimensions have the given order in memory, from largest to smallest stride.
 
     Like ``numpy.empty``, with 1 known difference: ``torchnp explain empty_permuted``."""
     @overload
@@ -11108,7 +11108,7 @@ class _aten_empty_permuted:
     def __call__(_, /, size: Sequence[_int], physical_layout: Sequence[_int], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(size: Sequence[_int], physical_layout: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """An uninitialized tensor whose dimensions have the given order in memory, from the largest stride to the smallest.
+        """An uninitialized tensor whose dimensions have the given order in memory, from largest to smallest stride.
 
         ``aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod

@@ -56,7 +56,7 @@ def rows(
 
 
 def _bound(run: Body, schema: Schema, given: dict[str, Any], part: Any, by_name: bool) -> Body:
-    """Make a function with the schema's signature that calls ``run``; with ``*args``, calls would take twice as long."""
+    """Make a function with the schema's signature that calls ``run``; with ``*args`` it would take twice as long."""
     known: dict[str, Any] = {"_0": run, "_1": part} | {f"_{key}": value for key, value in given.items()}
     found = inspect.signature(run).parameters
     parameters, kinds = [*found], {p.name: p.kind for p in found.values()}

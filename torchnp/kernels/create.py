@@ -56,7 +56,7 @@ def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory
 
 @kernel("empty_permuted", like=np.empty, differs=["default-dtype"])
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """An uninitialized tensor whose dimensions have the given order in memory, from the largest stride to the smallest."""
+    """An uninitialized tensor whose dimensions have the given order in memory, from largest to smallest stride."""
     n = len(size)
     if n != len(physical_layout):
         words = "Number of dimensions in size does not match the length of the physical_layout; i.e."

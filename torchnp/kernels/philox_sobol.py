@@ -190,7 +190,7 @@ def _check_advance(quasi: ndarray, n: int, state: ndarray, dimension: int, drawn
 
 
 def _steps(state: ndarray, n: int, drawn: int) -> ndarray:
-    """Return the direction number with which each of the next n points is XORed: that of its index's lowest zero bit."""
+    """Return the direction number for XOR with each of the next n points: that of its index's lowest zero bit."""
     numbers = np.arange(drawn, drawn + n, dtype=np.int64)
     lowest = np.where(numbers < 0, 0, np.bitwise_count(numbers & ~(numbers + 1)).astype(np.int64))
     rows, columns = dim_of(state, 0), dim_of(state, 1)

@@ -97,7 +97,7 @@ for _name, _formula, _given, _doc in (
 def _in_vectors(
     grad_output: ndarray, self: ndarray, *limits: Any, whole: Any, rest: Any, loop: Loop = VECTOR, **given: Any
 ) -> ndarray:
-    """Apply ``whole``, but ``rest`` to the tail that is too short for two SIMD vectors; they differ only at nan and 0."""
+    """Apply ``whole``, but ``rest`` to the tail (shorter than two SIMD vectors); they differ only at nan and 0."""
     y = el.formula(grad_output, self, *limits, of=whole, **given)
     if has_zero_or_nan(self) or any(np.isnan(x) for x in limits if x is not None):
         alone = lambda *parts: el.formula(*parts, *limits, of=rest, **given)

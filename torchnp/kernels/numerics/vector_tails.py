@@ -63,7 +63,7 @@ def alone_among(dtype: np.dtype, *operands: np.ndarray, loop: Loop = VECTOR) -> 
 def vector_or_tail(
     whole: np.ndarray, of: Callable[..., np.ndarray], *operands: np.ndarray, loop: Loop = VECTOR
 ) -> np.ndarray:
-    """Replace the tail of ``whole``, for which torch uses scalar code instead of vector code, by the result of ``of``."""
+    """Replace the tail of ``whole``, where torch uses scalar code instead of vector code, by the result of ``of``."""
     whole, dtype, target = np.asarray(whole), operands[0].dtype, WRITTEN.target
     beside = isinstance(target, np.ndarray) and (target.shape, target.dtype) == (whole.shape, dtype)
     iterate = (target, *operands) if beside else operands

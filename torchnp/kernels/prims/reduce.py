@@ -19,7 +19,7 @@ ndarray = np.ndarray
 
 
 def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "", filled: bool = False) -> list[int]:
-    """Return the dimensions after torch's checks; None fails in the loop, as in torch, although its schemas allow it."""
+    """Return the dimensions after torch's checks; None fails in the loop, as in torch (though its schemas allow it)."""
     for d in dims:
         check_index(x.ndim, d)
     _refuse_dtype(output_dtype, name)
