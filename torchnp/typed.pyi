@@ -909,11 +909,11 @@ class _aten__convert_indices_from_csr_to_coo:
     def overloads(self) -> list[str]: ...
 
 class _aten__convert_weight_to_int4pack_for_cpu:
-    """4-bit weights, two in a byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows."""
+    """4-bit weights, two per byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows."""
     def __call__(_, /, self: _Tensor, innerKTiles: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, innerKTiles: _int) -> _Array:
-        """4-bit weights, two in a byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows.
+        """4-bit weights, two per byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows.
 
         ``aten::_convert_weight_to_int4pack_for_cpu(Tensor self, int innerKTiles) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17019,11 +17019,11 @@ class _aten_matrix_exp:
     def overloads(self) -> list[str]: ...
 
 class _aten_matrix_exp_backward:
-    """The gradient of a matrix exponential: the upper right block of a block matrix's exponential."""
+    """The gradient of a matrix exponential, which is the upper right block of the exponential of a block matrix."""
     def __call__(_, /, self: _Tensor, grad: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, grad: _Tensor) -> _Array:
-        """The gradient of a matrix exponential: the upper right block of a block matrix's exponential.
+        """The gradient of a matrix exponential, which is the upper right block of the exponential of a block matrix.
 
         ``aten::matrix_exp_backward(Tensor self, Tensor grad) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -25003,11 +25003,11 @@ class _aten_trace:
     def overloads(self) -> list[str]: ...
 
 class _aten_trace_backward:
-    """Gradient of a trace: zeros with its value along the diagonal."""
+    """Gradient of a trace: zeros with the trace's gradient along the diagonal."""
     def __call__(_, /, grad: _Tensor, sizes: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, sizes: Sequence[_int]) -> _Array:
-        """Gradient of a trace: zeros with its value along the diagonal.
+        """Gradient of a trace: zeros with the trace's gradient along the diagonal.
 
         ``aten::trace_backward(Tensor grad, SymInt[] sizes) -> Tensor``"""
     def overloads(self) -> list[str]: ...

@@ -367,7 +367,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     given = [None if p is None else repeat(p, [n]) for p in (weight, bias, *running)]
     as_one = np.ascontiguousarray(input).reshape(1, n * channels, *input.shape[2:])
     out = batch_norm(as_one, *given, use_input_stats, momentum, eps, cudnn_enabled)
-    # As in native_batch_norm, torch writes the running statistics though the schema does not say so.
+    # As in native_batch_norm, torch updates the running statistics although the schema does not say so.
     for running, new in ((running_mean, given[2]), (running_var, given[3])):
         if running is not None and new is not None and use_input_stats:
             check_target(running)

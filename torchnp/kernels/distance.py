@@ -159,7 +159,7 @@ def _pdist_forward(self, p=2.0):
     if self.shape[1] == 0:
         return np.zeros(count, self.dtype)
     require("pdist", self.dtype, (dt.float32, dt.float64))
-    # With more than two dimensions there are more rows than n; torch takes the first ``count`` pairs.
+    # If ``self`` has more than two dimensions, there are more than n rows; torch takes the first ``count`` pairs.
     rows = self.reshape(-1, self.shape[1])
     i, j = (x[:count] for x in np.triu_indices(len(rows), 1))
     p = number(p, self.dtype).item()

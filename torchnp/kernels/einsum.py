@@ -89,9 +89,9 @@ def einsum(equation, tensors, *, path=None):
 
 
 def _evaluated(names: list[list[str]], output: list[str], tensors: list[ndarray], path: list[int] | None) -> ndarray:
-    """Give all operands one order of dimensions, first the output's, and multiply them pairwise as torch does."""
+    """Give all operands the same order of dimensions, the output's first, and multiply them pairwise as torch does."""
     widths = [x.ndim - len(n) + 1 if "..." in n else 0 for n, x in zip(names, tensors, strict=True)]
-    # Names for the dimensions of an ellipsis, which sort before the letters.
+    # Names for the dimensions of an ellipsis; they sort before the letters.
     filler = [str(d) for d in range(max(widths))]
 
     def spelled(subscripts: list[str], width: int) -> list[str]:

@@ -177,8 +177,8 @@ def _precheck_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
     _check_same(targets[0], base.shape)
 
 
-# For each dimension of an expanded target, the dimensions of the batches that match it: torch then computes element by
-# element.
+# torch computes an expanded target element by element. For each dimension of the target, these are the matching
+# dimensions of the batches.
 _BADDBMM = WriteSpec(
     inplace=_precheck_baddbmm,
     expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),

@@ -168,7 +168,7 @@ def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None
     return math.prod(shape)
 
 
-# The fast path's limits. They are low because it checks means and variances as Python numbers.
+# The fast path's limits. They are low because the fast path checks means and variances as Python numbers.
 _FEW_ROWS: Threshold = 64
 _FEW: Threshold = 1 << 12  # elements
 

@@ -91,7 +91,7 @@ _BLOCK: Threshold = 64  # rows that torch packs together with AVX512
 
 @kernel("_convert_weight_to_int4pack_for_cpu")
 def _convert_weight_to_int4pack_for_cpu(self, innerKTiles):
-    """4-bit weights, two in a byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows."""
+    """4-bit weights, two per byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows."""
     name = "_convert_weight_to_int4pack_cpu"
     check(self.ndim == 2, f"{name} : expect weight to be 2D tensor.")
     check(self.dtype == dt.int32, f"{name} : expect weight to be kInt.")

@@ -198,7 +198,7 @@ def half_lstm(x: ndarray, state: State, w: Weights, reverse: bool) -> tuple[ndar
 def _half_layer(
     x: ndarray, state: State, w: Weights, reverse: bool, sizes: Sequence[int] | None
 ) -> tuple[ndarray, State]:
-    """Run `half_lstm` over a sequence, or over packed ones of equal length, with the rounded sum of two biases."""
+    """Run `half_lstm` over sequences, or over packed sequences of equal length, with the rounded sum of two biases."""
     bias = None
     if w.bias_ih is not None and w.bias_hh is not None:
         bias = dt.cast(add(w.bias_ih, w.bias_hh), dt.opmath(x.dtype))

@@ -205,7 +205,7 @@ def _middle(lines: ndarray, skip_nan: bool) -> ndarray:
     is_nan = lines != lines
     if not skip_nan:
         return np.where(is_nan.any(-1, keepdims=True), is_nan.argmax(-1, keepdims=True), _at_rank(keys, middle))
-    # Give NaNs the smallest key, so many of them that the middle of all keys is the middle of the numbers.
+    # Give as many NaNs the smallest key as are needed to make the middle of all keys the middle of the numbers.
     count = np.add.accumulate(is_nan, -1, np.int64)
     smallest = middle - (lines.shape[1] - count[:, -1:] - 1) // 2
     keys[is_nan & (count <= smallest)] = 0

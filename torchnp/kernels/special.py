@@ -227,7 +227,7 @@ def _incomplete(name: str, first: float) -> Callable[[ndarray, ndarray], ndarray
 
     def gamma(a: ndarray, x: ndarray) -> ndarray:
         value = function(a, x)
-        if x.dtype == dt.float32:  # if torch's factor would be below the smallest normal number, its tail is 0
+        if x.dtype == dt.float32:  # torch's tail is 0 if its factor would be below the smallest normal number
             log_factor = a * np.log(x) - x - scipy_special("gammaln")(a)
             tail = (a > 0) & (value == value) & ((x > 1.1) & (x >= a) if first else (x <= 1) | (x <= a))
             far = (np.abs(a - x) > 0.4 * a) & (a > 0) & (value == value)

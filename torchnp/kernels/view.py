@@ -305,7 +305,7 @@ rows(
 
 
 def _precheck_in_place(bound: Bound, _: list[ndarray]) -> None:
-    """In place, check first that the memory can hold the view, then for negative sizes, as torch does."""
+    """In place, check as torch does: first that the memory can hold the view, then that no size is negative."""
     size, stride, offset = bound["size"], bound["stride"], bound["storage_offset"]
     if len(size) == len(stride) and min(*stride, offset or 0, 0) >= 0 and min(size, default=0) < 0 not in size:
         _window_on(bound["self"], size, stride, offset)

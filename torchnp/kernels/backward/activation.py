@@ -252,7 +252,7 @@ _ROOT_HALF = 0.7071067811865476
 _ROOT_TWO_OVER_PI = 0.7978845608028654
 
 
-# The dtypes that oneDNN has code for, and the gradients' dtypes that it converts to them.
+# The dtypes for which oneDNN has code, and the dtypes of gradients that it converts to these.
 _DENSE = (dt.float32, dt.bfloat16)
 _DENSE_GRADIENTS = (*_DENSE, dt.float16, dt.uint8, dt.int8, *dt.FLOAT8S)
 

@@ -77,7 +77,7 @@ def _laid(out: ndarray, x: ndarray) -> ndarray:
 
 @kernel("matrix_exp_backward")
 def matrix_exp_backward(self, grad):
-    """The gradient of a matrix exponential: the upper right block of a block matrix's exponential."""
+    """The gradient of a matrix exponential, which is the upper right block of the exponential of a block matrix."""
     check_square("matrix_exp_backward", self)
     adjoint = self.swapaxes(-2, -1).conj()
     n = self.shape[-1]

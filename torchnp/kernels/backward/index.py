@@ -115,7 +115,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
 
 @kernel("trace_backward")
 def trace_backward(grad, sizes):
-    """Gradient of a trace: zeros with its value along the diagonal."""
+    """Gradient of a trace: zeros with the trace's gradient along the diagonal."""
     check(len(sizes) == 2, "expected matrix input")
     if min(sizes) < 0:  # torch makes this many zeros, then an arange of the diagonal's positions
         check(math.prod(sizes) != 0, "upper bound and lower bound inconsistent with step sign")

@@ -1,7 +1,7 @@
 """The error function and its complements, within one or two ulps of torch's libraries.
 
-Below 1.25 they use the rational functions of Sun Microsystems' fdlibm, above it the scaled complement. There SciPy's
-functions are up to 5 ulps off, and its erfc up to 20 in the tail, because it rounds the square in the exponent.
+Below 1.25 they use the rational functions of Sun Microsystems' fdlibm, above it the scaled complement. Above 1.25,
+SciPy's functions are up to 5 ulps off, and its erfc up to 20 in the tail, because it rounds the square in the exponent.
 """
 
 from __future__ import annotations

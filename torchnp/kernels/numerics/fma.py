@@ -2,7 +2,8 @@
 
 `fma` rounds once in float32 and in float64. `fast_fma` rounds twice in float64, because no dtype holds the exact
 product:
-splitting it would cost some fifty times the sum, and gain half an ulp. If the product overflows, `fast_fma` rounds
+splitting it would take about fifty times as long as the sum, and gain half an ulp. If the product overflows, `fast_fma`
+rounds
 once.
 """
 

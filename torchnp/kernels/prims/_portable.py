@@ -78,7 +78,7 @@ def name_of(dtype: Any) -> str:
 
 
 def check_alike(*arrays: Array, flags: tuple[Array, ...] = ()) -> None:
-    """Raise torch's error for different dtypes or shapes (of ``flags``, only shapes); 0-d operands fit any shape."""
+    """Raise torch's error for different dtypes or shapes (for ``flags``, only shapes); 0-d operands fit any shape."""
     expected = arrays[0].dtype
     for x in arrays:
         if x.dtype != expected:
