@@ -82,7 +82,7 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
     if dtype is not None:
         _warn_of_cast(self, dt.as_dtype(dtype))
     value = self if dtype is None else dt.cast(self, dt.as_dtype(dtype))
-    # The real part of a complex tensor is a view: only a value that owns its memory can be returned as is.
+    # The real part of a complex tensor is a view. Only a value that owns its memory can be returned without a copy.
     if value is self or value.base is not None or memory_format is not None or not is_plain(self):
         out = new_like(self, value.dtype, memory_format)
         out[...] = value

@@ -139,7 +139,7 @@ def aminmax(self, *, dim=None, keepdim=False):
 def taken(
     op: str, x: ndarray, dim: int, keepdim: bool, find: Callable[[ndarray, int], ndarray], look: Any = None
 ) -> tuple[ndarray, ndarray]:
-    """Return the elements at the indices that ``find`` returns, and these indices.
+    """Return the elements at the indices that ``find`` returns, and the indices.
 
     ``find`` keeps the reduced dimension. ``look`` runs the checks that torch also applies to 0-d and empty tensors.
     """

@@ -127,6 +127,6 @@ def _add_columns(total: ndarray, columns: ndarray, stride: Ints, dilation: Ints)
     if math.prod(kernel_size) <= math.prod(out):
         add_taps(total, (((i, j), columns[:, i, j]) for i, j in taps(kernel_size)), stride, dilation)
         return
-    for i in range(out[0] - 1, -1, -1):  # backwards, so that each sum has the taps in order
+    for i in range(out[0] - 1, -1, -1):  # backwards, so that each sum adds the taps in order
         line = np.ascontiguousarray(columns[:, :, :, i].transpose(3, 0, 1, 2))
         add_taps(total, (((i, j), line[j]) for j in range(out[1] - 1, -1, -1)), dilation, stride)

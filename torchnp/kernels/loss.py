@@ -61,7 +61,7 @@ def _operands(cpu: str, takes: Any, stepwise: Collection[np.dtype], *tensors: nd
 
 
 def _scale(reduction: int, x: ndarray) -> float:
-    """Return 1 / N for a mean, infinity if the tensor is empty, which integers cannot hold; else 1."""
+    """Return 1 / N for a mean, else 1. For the mean of no elements this is infinity, which integers cannot hold."""
     return 1.0 if reduction != MEAN else 1.0 / x.size if x.size else math.inf
 
 
@@ -84,7 +84,7 @@ def _slope(
 def _reduced_loss(name: str, elements: Callable[..., ndarray], doc: str, rounds: bool = False) -> None:
     """Declare a loss, given the function that computes its elements.
 
-    torch reduces them in the dtype of ``out=``, but takes means of half types in float32, unless ``rounds``.
+    torch reduces the elements in the dtype of ``out=``, but averages half types in float32, unless ``rounds``.
     """
 
     def body(self: ndarray, target: ndarray, reduction: int, *option: float) -> ndarray:
@@ -483,7 +483,7 @@ def multilabel_margin_loss_forward(self: ndarray, target: ndarray, reduction: in
     return _reduced(loss, reduction, self.ndim == 2), is_target.astype(self.dtype).reshape(target.shape)
 
 
-_DOC = "The loss of `multilabel_margin_loss_forward` alone."
+_DOC = "Only the loss of `multilabel_margin_loss_forward`."
 rows("multilabel_margin_loss", multilabel_margin_loss_forward, _DOC, part=0)
 
 

@@ -267,9 +267,9 @@ def _window(
     length: int, periodic: bool = True, *factors: float, op: str, shape: Any, dtype: Any, layout: Any, device: Any,
     pin_memory: Any,
 ) -> ndarray:  # fmt: skip
-    """Make a window function's values with ``shape``, a function of the positions 0, 1, ... and of their number.
+    """Make the values of a window with ``shape``, a function of the positions 0, 1, ... and of their number.
 
-    A periodic window is a symmetric one with one more point, without its last value.
+    A periodic window is a symmetric window with one more point, without its last value.
     """
     check_options(layout, device, False)
     dtype = factory_dtype(dtype)

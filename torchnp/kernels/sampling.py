@@ -28,7 +28,7 @@ Sample = Callable[[Generator, int], ndarray]
 
 
 def _exactly(dtype: np.dtype, function: Callable[[float], float], ufunc: np.ufunc) -> Callable[[ndarray], ndarray]:
-    """Return the C library's function for float64; for other dtypes, NumPy's result is equal after rounding."""
+    """Return the C library's function for float64, else NumPy's, whose results are equal after rounding."""
     return (lambda x: libm(function, x)) if dtype == float64 else ufunc
 
 

@@ -58,7 +58,7 @@ def _test_check_tensor(self):
 
 
 def _precheck_addends(bound: Bound, outs: list[ndarray]) -> None:
-    """Without addends, refuse an ``out=`` that overlaps the values, because torch copies them into it."""
+    """If there are no addends, refuse an ``out=`` that overlaps the values, because torch copies them into it."""
     if bound["addends"] is None:
         check_apart(outs[0], bound["values"])
 

@@ -40,7 +40,7 @@ def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int,
 
 
 def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
-    """Check as torch does: of too many dimensions it checks the first ones, and it does not compare batch sizes."""
+    """Check as torch does: with too many dimensions it checks only the first; it does not compare batch sizes."""
     if n == 3 or not reflects:
         check(
             len(pad) == 2 * n,
