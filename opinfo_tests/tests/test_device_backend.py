@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 JUDGE = """
 import json
 import opinfo_tests.tests.toy_device
@@ -21,6 +23,7 @@ print(json.dumps([sorted(backend.ops), rows, len(opinfo_tests.device("toy", comp
 """
 
 
+@pytest.mark.weekly
 def test_a_device_in_python_is_judged():
     """PrivateUse1 has one name for a process's life, so the device has a process of its own."""
     ran = subprocess.run([sys.executable, "-c", JUDGE], capture_output=True, text=True, timeout=300, check=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
+
 import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.generate.samples.extra import make_calls as extra
@@ -30,6 +32,7 @@ def recorded() -> tuple[dict[str, bool], Recorder]:
     return taken, recorder
 
 
+@pytest.mark.weekly  # it changes with torch alone
 def test_torch_takes_every_row():
     taken, recorder = recorded()
     mine = {op for _, op, _ in extra.rows()}

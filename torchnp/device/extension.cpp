@@ -9,7 +9,8 @@
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <numpy/arrayobject.h>
-#include <torch/extension.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>  // not torch/extension.h, which takes twice as long to compile
 
 #include <unordered_map>
 

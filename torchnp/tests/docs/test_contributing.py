@@ -49,7 +49,7 @@ def test_an_op_is_one_place_in_one_file(copy):
     status, printed = run(copy, "-m", "torchnp", "explain", "heaviside")
     assert status == 0 and "heaviside-of-nan" in printed
     status, printed = run(
-        copy, "-m", "opinfo_tests", "--ops", "aten::heaviside*", "--jobs", "0", "--dtypes", "float32,int64"
+        copy, "-m", "opinfo_tests", "--ops", "aten::heaviside*", "--jobs", "0", "--tier", "quick", "--dtypes", "float32"
     )
     assert status == 0, printed
     assert re.search(r"([1-9][\d,]*) of \1 calls pass, 3 overloads", printed), printed

@@ -117,6 +117,7 @@ class Rough(Wrong):
 """
 
 
+@pytest.mark.weekly
 def test_wrong_values_and_gradients_are_found(tmp_path):
     """And within a declared tolerance they pass; a gradient for which an operator is missing is told apart."""
     (tmp_path / "wrong.py").write_text(WRONG)

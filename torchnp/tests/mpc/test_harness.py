@@ -14,12 +14,12 @@ OPS = "mul.Tensor,div.Tensor,mm,exp,log,erf,sum.dim_IntList,relu,amax,sort,index
 def test_at_least_95_percent_of_drawn_calls_pass(tmp_path):
     names = ",".join(f"aten::{name}" for name in OPS.split(","))
     command = [sys.executable, "-m", "opinfo_tests", "--backend", "engine:torchnp.mpc:local", "--dtypes", "float32"]
-    command += ["--no-errors", "--no-samples", "--draws", "6", "--jobs", "0", "--ops", names, "--gaps", "none.toml"]
+    command += ["--no-errors", "--no-samples", "--draws", "3", "--jobs", "0", "--ops", names, "--gaps", "none.toml"]
     (tmp_path / "none.toml").write_text("")
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     passed, total = re.search(r"([\d,]+) of ([\d,]+) calls? pass, 1\d overloads", done.stdout).groups()
     passed, total = (int(n.replace(",", "")) for n in (passed, total))
-    assert total >= 40 and passed >= 0.95 * total, done.stdout
+    assert total >= 20 and passed >= 0.95 * total, done.stdout
 
 
 def test_what_the_engine_declares_to_the_harness():

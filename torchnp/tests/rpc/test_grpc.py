@@ -106,6 +106,7 @@ def test_connections_that_are_lost(plain):
         assert proxy.connections == 6
 
 
+@pytest.mark.weekly  # test_reconnect has it over tcp
 def test_a_step_of_training_cut_at_every_frame_boundary(plain):
     with rpc.connect(plain, token="sesame") as session:
         right = training(session)
