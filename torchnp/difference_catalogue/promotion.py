@@ -121,7 +121,7 @@ ROWS = (
     ),
     Difference(
         "default-dtype",
-        "New floats have the default dtype, float32",
+        "Floats are made in the default dtype, float32",
         torch="torch.ones(1)",
         torch_value="float32[1] [1]",
         numpy="np.ones(1)",

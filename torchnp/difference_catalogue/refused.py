@@ -218,7 +218,7 @@ ROWS = (
     ),
     Difference(
         "quantile-dtypes",
-        "Quantiles accept only float32 and float64",
+        "Quantiles take float32 and float64 alone",
         torch="torch.quantile(torch.tensor([1.0, 2.0], dtype=torch.float16), 0.5)",
         torch_value="RuntimeError: quantile() input tensor must be either float or double dtype",
         numpy="np.quantile(np.array([1.0, 2.0], np.float16), 0.5)",

@@ -199,7 +199,7 @@ ROWS = (
     ),
     Difference(
         "pad-mode-names",
-        "pad has four modes, with names of its own",
+        "The modes of pad have names of their own, and there are four",
         torch="torch.nn.functional.pad(torch.ones(1, 1, 2), (1, 0), mode='edge')",
         torch_value="NotImplementedError: Unrecognised padding mode edge",
         numpy="np.pad(np.ones((1, 1, 2), np.float32), ((0, 0), (0, 0), (1, 0)), mode='edge')",
