@@ -1,6 +1,6 @@
-"""Draw what is looked at rather than read: which dtype two dtypes promote to, errors of functions, coverage by family.
+"""Draw the plots: the dtype to which two dtypes promote, errors of functions, coverage by family, growth.
 
-Each plot is drawn twice, for the light and for the dark theme, which shows the one that fits.
+Each plot is drawn twice, for the light and for the dark theme, and the site shows the one for its theme.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matplotlib import pyplot
 
 ULPS = Path(__file__).parent / "ulps.tsv"
 GROWTH = Path(__file__).parent / "growth.tsv"
-# Of each theme: text, lines, ground of the page; then colours that differ in hue and in lightness.
+# For each theme the colours of text, lines and background, then colours that differ in hue and in lightness.
 THEMES = {
     "light": ("#222832", "#9aa0a8", "#ffffff", ("#1565c0", "#d9480f", "#2b8a3e")),
     "dark": ("#ced6dd", "#6b737c", "#14181e", ("#74b6ff", "#ff9f5a", "#7bd88f")),
@@ -30,7 +30,7 @@ Draw = Callable[[Any, tuple[str, str, str, tuple[str, ...]]], None]
 
 
 def write(docs: Path) -> None:
-    """Draw every plot into ``docs/plots``."""
+    """Draw every plot and save it in ``docs/plots``."""
     folder = docs / "plots"
     folder.mkdir(exist_ok=True)
     for name, (size, draw, _, _) in PLOTS.items():
@@ -49,7 +49,7 @@ def write(docs: Path) -> None:
 
 
 def shown(name: str) -> list[str]:
-    """The lines that show a plot on a page one folder down, with the paragraph that says how to read it."""
+    """Return the lines that show a plot on a page in a subfolder, with the paragraph that says how to read the plot."""
     _, _, alt, words = PLOTS[name]
     lines = []
     for theme in THEMES:
@@ -59,7 +59,7 @@ def shown(name: str) -> list[str]:
 
 # ---------------------------------------------------------------- promotion
 
-# Where a dtype stands: unsigned integers to the left, signed ones to the right, wider ones higher.
+# The position of each dtype: unsigned integers are on the left, signed ones on the right, and wider dtypes higher.
 PLACES = {
     "bool": (0, 0), "uint8": (-1, 1), "int8": (1, 1), "uint16": (-1, 2), "int16": (1, 2), "uint32": (-1, 3), "int32": (1, 3),
     "uint64": (-1, 4), "int64": (1, 4), "float16": (-0.6, 5), "bfloat16": (0.6, 5), "float32": (0.2, 6), "float64": (1, 7),
@@ -69,17 +69,17 @@ NOT_NUMPYS = ("bfloat16", "complex32")
 
 
 def promotes(library: str, a: str, b: str) -> bool:
-    """Whether the common dtype of two dtypes is the second."""
+    """Return whether the second dtype is the common dtype of the two."""
     try:
         if library == "NumPy":
             return np.promote_types(a, b) == np.dtype(b)
         return torch.promote_types(getattr(torch, a), getattr(torch, b)) == getattr(torch, b)
-    except RuntimeError:  # torch promotes its wider unsigned integers with few others
+    except RuntimeError:  # torch promotes its wider unsigned integers with few other dtypes
         return False
 
 
 def steps(library: str) -> set[tuple[str, str]]:
-    """The pairs of a dtype and one that it promotes to, without those that follow from two others."""
+    """Return the edges (a, b) of the promotion graph, where a promotes to b, after transitive reduction."""
     names = [n for n in PLACES if library == "torch" or n not in NOT_NUMPYS]
     above = {a: {b for b in names if a != b and promotes(library, a, b)} for a in names}
     return {(a, b) for a in names for b in above[a] if not any(b in above[c] for c in above[a])}
@@ -105,7 +105,9 @@ def draw_promotion(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) 
 
 
 def ulps() -> tuple[str, list[tuple[str, list[float]]]]:
-    """What was measured with, and each function's 99th percentile and largest error: NumPy's, torch's, the table's."""
+    """Return the measuring machine and versions, and each function's 99th percentile and largest error for each
+    library.
+    """
     head, _, *lines = ULPS.read_text(encoding="utf-8").splitlines()
     cells = (line.split("\t") for line in lines)
     return head.partition(": ")[2], [(name, [float(x) for x in found]) for name, _, *found in cells]
@@ -115,7 +117,7 @@ def draw_ulps(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -> No
     _, line, _, palette = colours
     axes = figure.subplots()
     _, rows = ulps()
-    rows.sort(key=lambda row: row[1][3], reverse=True)  # by torch's largest error
+    rows.sort(key=lambda row: row[1][3], reverse=True)  # the largest error of torch
     heights = np.arange(len(rows))
     found = np.array([figures for _, figures in rows])
     for i, (library, marker) in enumerate((("NumPy or SciPy", "o"), ("torch", "s"), ("torchnp", "x"))):
@@ -134,7 +136,7 @@ def draw_ulps(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -> No
 
 
 def coverage() -> list[tuple[str, Counter[str]]]:
-    """Of each family the overloads by status; gradients and prims are a family each."""
+    """Return by family the numbers of overloads by status; all gradients are one family, and all prims another."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for row in op_index.ops().values():
         if op_index.is_own(row["name"]):
@@ -161,11 +163,13 @@ def draw_coverage(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -
 
 # ---------------------------------------------------------------- growth
 
-Points = list[tuple[int, float, float]]  # elements, and the table's time and memory over torch's
+Points = list[tuple[int, float, float]]  # number of elements, and the table's time and memory divided by torch's
 
 
 def growth() -> tuple[str, dict[str, dict[str, Points]]]:
-    """What was measured with, and each family's operators with their points. Memory below 1 MiB counts as 1 MiB."""
+    """Return the measuring machine and versions, and the points of each operator by family. Memory below 1 MiB counts
+    as 1 MiB.
+    """
     head, _, *lines = GROWTH.read_text(encoding="utf-8").splitlines()
     found: dict[str, dict[str, Points]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
@@ -203,7 +207,8 @@ def _measured() -> str:
     )
 
 
-# Size in inches, how it is drawn, what it shows in words, and how to read it.
+# For each plot: its size in inches, the function that draws it, a description for readers who cannot see it, and how to
+# read it.
 PLOTS: dict[str, tuple[tuple[float, float], Draw, str, str]] = {
     "promotion": (
         (9, 6.5),
