@@ -1,6 +1,4 @@
-"""Sphinx configuration. When a build begins, it writes the pages of ops and differences from the table, and runs the
-guides.
-"""
+"""Sphinx configuration. A build first writes the pages of ops and differences from the table, and runs the guides."""
 
 import os
 import sys

@@ -1,6 +1,4 @@
-"""Run the code that the hand-written pages show: `python docs/guides.py [PAGE ...]`. The tests and the site's build
-call ``run``.
-"""
+"""Run the code in the hand-written pages: `python docs/guides.py [PAGE ...]`. The tests and the build call ``run``."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from torchnp.differences import Difference, run
 from torchnp.lookup import op_index
 from torchnp.lookup.public_name import public_name
 
-PLOTS = {"promotion": "promotion", "special_functions": "ulps"}  # titles of the chapters
+PLOTS = {"promotion": "promotion", "special_functions": "ulps"}  # the plot on a chapter's page
 SHOWN = 12  # operators named below a difference
 
 

@@ -105,9 +105,7 @@ def draw_promotion(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) 
 
 
 def ulps() -> tuple[str, list[tuple[str, list[float]]]]:
-    """Return the measuring machine and versions, and each function's 99th percentile and largest error for each
-    library.
-    """
+    """Return a line about the measurement, and each function's 99th percentile and largest error for each library."""
     head, _, *lines = ULPS.read_text(encoding="utf-8").splitlines()
     cells = (line.split("\t") for line in lines)
     return head.partition(": ")[2], [(name, [float(x) for x in found]) for name, _, *found in cells]
@@ -167,9 +165,7 @@ Points = list[tuple[int, float, float]]  # number of elements, and the table's t
 
 
 def growth() -> tuple[str, dict[str, dict[str, Points]]]:
-    """Return the measuring machine and versions, and the points of each operator by family. Memory below 1 MiB counts
-    as 1 MiB.
-    """
+    """Return a line about the measurement, and the points of each operator by family; memory is at least 1 MiB."""
     head, _, *lines = GROWTH.read_text(encoding="utf-8").splitlines()
     found: dict[str, dict[str, Points]] = defaultdict(lambda: defaultdict(list))
     for line in lines:

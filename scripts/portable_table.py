@@ -1,6 +1,6 @@
 """Write docs/portable_operators.md: how each operator runs on each array library (``--check`` only compares).
 
-It asks the rows themselves, so that JAX and Dask must be installed: ``pip install -e ".[jax,dask]"``.
+The script reads the rows of these libraries, so JAX and Dask must be installed: ``pip install -e ".[jax,dask]"``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ chunk on Dask. `torchnp.load(..., fallback=False)` refuses operators of the tier
 
 
 def tier(lib: ArrayLibrary, name: str) -> str:
-    """How an operator's calls run, if its row covers their arguments."""
+    """Return how an operator's calls run, if its row covers their arguments."""
     if name in draws._DRAWN:
         return "drawn"
     if name in lib.own:
@@ -41,7 +41,7 @@ def tier(lib: ArrayLibrary, name: str) -> str:
 
 
 def page() -> str:
-    """The page's text."""
+    """Return the page's text."""
     prepare("jax")
     libraries = {title: library_for(name) for title, name in LIBRARIES.items()}
     core = sorted(name for name, schema in torchnp.table.schemas.items() if "core" in schema.tags)
