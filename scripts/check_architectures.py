@@ -1,4 +1,4 @@
-"""Compare exported ``transformers`` on array libraries with torch: ``python scripts/check_architectures.py [NAME ...]``.
+"""Compare exported ``transformers`` on array libraries with torch: ``scripts/check_architectures.py [NAME ...]``.
 
 Each model is small, with random weights (nothing is downloaded). It is exported plainly and after
 ``run_decompositions()``. It runs on array-api-strict, on JAX eagerly and compiled, and on Dask with a guard that

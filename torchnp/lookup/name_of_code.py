@@ -42,7 +42,7 @@ TO_INTEGER = re.compile(r"int|long|short|u?int\d+|(np|numpy|torch)\.(u?int\d+|lo
 
 
 def name_of(code: str) -> str:
-    """Return the name of the operation in a piece of code; "" if it is not code, or is only a name, which names itself."""
+    """Return the name of the operation in a piece of code; "" if it is not code, or is only a name."""
     text = code.strip().rstrip(":")
     if re.fullmatch(r"(?=.*[a-z]{3})[\w.]*\w(-\w+)+", text):  # ids and topics such as lower-median and in-place
         return ""
