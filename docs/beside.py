@@ -29,7 +29,7 @@ def of(page: str) -> tuple[str, list[tuple[str, str]]]:
         return families()[name]
     if folder == "differences":
         chapters = [(op_pages.title_of(c), f"differences/{op_pages.name_of(c)}") for c in CHAPTERS]
-        return "Differences", [("Ten that bite", "differences/ten"), *chapters]
+        return "Differences", [("The ten most dangerous", "differences/ten"), *chapters]
     if folder == "names":
         return "Names", [(TITLES[library], f"names/{library}") for library in LIBRARIES]
     return "", []

@@ -18,10 +18,10 @@ def page() -> str:
     lines = [
         "# Changes between torch versions",
         "",
-        f"What each operator does otherwise than in the version before, for torch {versions}. The tests run every example "
-        "under the installed torch, and `python -m opinfo_tests --against 2.13` judges the table of one version on "
-        "another: what fails there is one of these changes. `torchnp changes 2.13 2.14 'sub*'` prints them for an "
-        'operator, and <a href="changes.json"><code>changes.json</code></a> has them as data.',
+        f"How each operator differs from the previous version of torch, for {versions}. The tests run every example "
+        "under the installed torch. `python -m opinfo_tests --against 2.13` compares the table of one version with another "
+        "version of torch, and every failure must be one of these changes. `torchnp changes 2.13 2.14 'sub*'` prints the "
+        'changes of an operator, and <a href="changes.json"><code>changes.json</code></a> has all of them as data.',
         "",
     ]
     for old, new in reversed(PAIRS):

@@ -159,7 +159,7 @@ def start_part() -> str:
     names = sum(1 for library in LIBRARIES for _ in public_names(library))
     return "\n".join([
         "```pycon", *shown[1:], "```", "",
-        f"[Ten differences that bite](differences/ten.md), [all {len(CATALOGUE)}](differences.md), and {names:,} names: "
+        f"[The ten most dangerous differences](differences/ten.md), [all {len(CATALOGUE)}](differences.md), and {names:,} names: "
         "[NumPy's in torch](names/numpy.md), [torch's in NumPy](names/torch.md), [Python's operators](names/python.md).",
         "",
     ])  # fmt: skip
@@ -198,9 +198,9 @@ def differences_page() -> str:
     lines = [
         "# Differences between NumPy and torch",
         "",
-        f"{len(CATALOGUE)} differences. Every example is run by the tests: torch's value, NumPy's value, that they "
-        "differ, and that torchnp's kernel gives torch's. Start with [ten that bite](differences/ten.md), or look a "
-        "function up: [NumPy's in torch](names/numpy.md), [torch's in NumPy](names/torch.md), "
+        f"{len(CATALOGUE)} differences. The tests run every example, and check torch's value, NumPy's value, that the two "
+        "differ, and that torchnp's kernel gives torch's value. Start with [the ten most dangerous ones](differences/ten.md), "
+        "or look a function up: [NumPy's in torch](names/numpy.md), [torch's in NumPy](names/torch.md), "
         "[Python's operators](names/python.md).",
         "",
     ]
@@ -220,8 +220,8 @@ START = ("correction", "number-wraps")
 
 
 def ten_page() -> str:
-    lines = ["---", "orphan: true", "---", "", "# Ten differences that bite", ""]
-    lines += ["Both libraries run these calls without a word, or nearly, and give different results.", ""]
+    lines = ["---", "orphan: true", "---", "", "# The ten most dangerous differences", ""]
+    lines += ["Both libraries run these calls with hardly any warning, and give different results.", ""]
     for i in TEN:
         lines += difference_lines(CATALOGUE[i], 3)
     return "\n".join(lines).replace("\n### ", "\n## ")

@@ -195,11 +195,11 @@ def draw_growth(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -> 
 
 def _measured() -> str:
     return (
-        "Errors of functions in float32 against double precision, the largest of 400,000 arguments at the mark and the 99th "
-        "percentile at the other end of its line; the dotted line is 0.5, the error of the nearest float32. Functions are "
-        "in the order of torch's largest error. Where the line is long, errors are large near a zero of the function or in "
-        "its tail alone; where torchnp stands with NumPy, the kernel calls NumPy's function and both are within torch's own "
-        f"tolerance of one another, and where it stands with torch, it follows torch's way of computing. Measured with {ulps()[0]}."
+        "Errors of float32 functions, compared with double precision, for 400,000 arguments. The mark is the largest error, "
+        "and the other end of its line is the 99th percentile. The dotted line is 0.5, the error of the nearest float32. "
+        "Functions are in the order of torch's largest error. If a line is long, errors are large only near a zero of the "
+        "function or in its tail. If torchnp's mark is near NumPy's, the kernel calls NumPy's function, which agrees with torch's "
+        f"within torch's own tolerance. If it is near torch's, the kernel computes as torch does. Measured with {ulps()[0]}."
     )
 
 
@@ -211,10 +211,10 @@ PLOTS: dict[str, tuple[tuple[float, float], Draw, str, str]] = {
         draw_promotion,
         "Two lattices of dtypes side by side. In NumPy integers lead to ever wider floats: int16 to float32, int32 to float64. "
         "In torch every integer leads to float16 and bfloat16, and wider unsigned integers to no other integer.",
-        "Arrows lead from a dtype to the next ones that it promotes to, between tensors with dimensions: the common dtype of "
-        "two is the lowest one that arrows lead to from both. Orange arrows are that library's alone. NumPy widens an integer "
-        "until the float holds it (int32 with float16 gives float64), torch takes any float as it is (float16), and its wider "
-        "unsigned integers have no common dtype with other integers.",
+        "For tensors with dimensions, arrows lead from a dtype to the next dtypes to which it promotes. The common dtype of two "
+        "dtypes is the lowest one that arrows reach from both. Orange arrows exist in only one of the libraries. NumPy widens "
+        "the float until it can hold the integer (int32 with float16 gives float64). torch keeps any float as it is (float16), "
+        "and its wider unsigned integers have no common dtype with other integers.",
     ),
     "ulps": (
         (8, 11),
@@ -226,16 +226,16 @@ PLOTS: dict[str, tuple[tuple[float, float], Draw, str, str]] = {
     "growth": (
         (10, 20),
         draw_growth,
-        "For seven families of operators, time and memory of torchnp over torch's against the number of elements, from 1,000 "
-        "to 100,000,000, on logarithmic scales. Lines are level or fall towards larger sizes.",
+        "For seven families of operators, torchnp's time and memory divided by torch's, plotted against the number of elements, "
+        "from 1,000 to 100,000,000, on logarithmic scales. Lines are horizontal or fall towards larger sizes.",
         "",
     ),
     "coverage": (
         (8, 14),
         draw_coverage,
         "Bars of overloads by family of kernels, each split into kernels, derived, composite and excluded ones.",
-        "Each bar is a file of kernels (gradients and prims are one bar each) with the overloads that it provides: bodies of its "
-        "own, rows derived from these by rule, and composites, which torch defines through other operators. The bar at the top "
-        "is what no kernel can provide: it is excluded, each for a reason that stands at the end of this page.",
+        "Each bar is a file of kernels (gradients and prims are one bar each) with the overloads that it provides: kernels "
+        "written there, rows derived from these by rules, and composites, which torch defines through other operators. The bar "
+        "at the top has the excluded overloads, which no kernel can provide. The reasons are at the end of this page.",
     ),
 }  # fmt: skip
