@@ -1,7 +1,8 @@
 """The conformance harness: it tests whether a backend's operators do what torch's do.
 
 The harness runs torch's OpInfo samples, forward and backward, and records every aten call that they make below
-autograd. It then runs each recorded call alone on a backend (torchnp's or yours) and compares the results with torch's.
+autograd. It then runs each recorded call separately on a backend (torchnp's or yours) and compares the results with
+torch's.
 It is started by ``python -m opinfo_tests --ops 'aten::var*'``, ``torchnp conform --backend mylib`` or ``pytest --pyargs
 opinfo_tests --backend package.module:object``.
 
@@ -15,7 +16,7 @@ A backend takes one line for a torch device (``device("mydev")``), for a dict of
 - ``judge``: the verdict on one call: outcomes, tolerances, results that torch does not specify, diagnoses
 - ``generate``: sources of calls: torch's samples, our own samples, random calls from schemas, and variations of these
 - ``report``: report rows and totals, known gaps, the HTML page, the badge, repro scripts, shrinking
-- ``run``: the runner, its worker processes, the control, the command line
+- ``run``: the runner, its worker processes, the control experiment, the command line
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _leaving_at_once() -> Iterator[None]:
-    """Make Ctrl-C exit at once while torch is imported: a KeyboardInterrupt inside torch's C++ code would abort.
+    """Make Ctrl-C exit immediately while torch is imported: a KeyboardInterrupt inside torch's C++ code would abort.
 
     Nothing needs cleanup at this point. Outside the main thread this does nothing, since signals interrupt only the
     main thread.

@@ -182,7 +182,7 @@ class Case:
 
     @property
     def dtype(self) -> str:
-        """The dtype that reports list the call under: its first array's, else its ``dtype`` argument, else ``"none"``."""
+        """The dtype under which reports list the call: the first array's, the ``dtype`` argument, or ``"none"``."""
         for leaf in leaves((self.args, self.kwargs)):
             if isinstance(leaf, Array):
                 return leaf.dtype
@@ -233,7 +233,7 @@ def schemas() -> dict[str, Any]:
 
 
 def window(buffer: np.ndarray, dtype: np.dtype, shape: tuple, strides: tuple, offset: int) -> np.ndarray:
-    if offset > buffer.size:  # torch allows an array without elements whose offset is beyond its memory
+    if offset > buffer.size:  # in torch, an empty array may have an offset beyond its memory
         buffer = np.empty(offset, np.uint8)
     return np.ndarray(shape, dtype, buffer, offset, strides)
 

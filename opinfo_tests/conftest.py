@@ -21,38 +21,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--backend",
         default="table",
-        help="what is judged: table, torch-DEVICE, compile-NAME, an entry point, or package.module:object",
+        help="the backend to judge: table, torch-DEVICE, compile-NAME, an entry point, or package.module:object",
     )
     group.addoption(
         "--tier",
         default="quick",
         choices=("quick", "full"),
-        help="some calls of each overload and dtype, or every call",
+        help="quick: some calls of each overload and dtype; full: every call",
     )
-    group.addoption("--opinfo-seed", type=int, default=0, help="moves the quick tier's choice and the samples")
+    group.addoption("--opinfo-seed", type=int, default=0, help="seed of the quick tier's choice and of the samples")
     group.addoption(
         "--opinfo-jobs",
         type=int,
         default=None,
-        help="worker processes; 0 judges in pytest's own, where a crash or a hang is pytest's. 2, "
-        "but 0 in a worker of xdist, which has one at most",
+        help="worker processes; 0 judges in pytest's process, which a crash or a hang then affects. The default is 2; "
+        "under xdist it is 0, and at most 1",
     )
     group.addoption(
         "--opinfo-dtypes",
         default="",
-        help="dtypes of the samples and of drawn calls, comma separated, or 'all'; float32, int64, complex64, bool and some others of each entry",
+        help="dtypes of the samples and of random calls, comma separated, or 'all'; default: float32, int64, complex64, bool and some others of each entry",
     )
     group.addoption(
         "--opinfo-draws",
         type=int,
         default=8,
-        help="calls drawn of each overload from its schema (%(default)s; the command line draws 20 in the quick tier)",
+        help="random calls of each overload from its schema (%(default)s; the command line's quick tier has 20)",
     )
     group.addoption("--opinfo-report", type=Path, default=None, help="write report.jsonl here")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Reject an unknown backend or an unreadable gaps file early; give xdist workers a directory for their reports."""
+    """Reject an unknown backend or an unreadable gaps file early; create a directory for xdist workers' reports."""
     if config.getoption("--backend") != "table":
         from .backends.load import load_backend
         from .report import gaps
@@ -99,7 +99,7 @@ class Parts:
 
 
 def put_together(config: pytest.Config, parts: list[Path]) -> str:
-    """Merge the workers' reports into one; return what is wrong with the run as a whole, or an empty string.
+    """Merge the workers' reports into one; return what makes the whole run invalid, or an empty string.
 
     Failures that no known gap covers are not repeated here: their own tests have already failed.
     """
@@ -216,7 +216,7 @@ class Run:
         self.events = self.start(every) if self.parallel else iter(())
 
     def control(self, tasks: list[Any]) -> str:
-        from .run.control import control
+        from .run.control_experiment import control
 
         return control(tasks, self.options, self.jobs, self.backend)
 
@@ -261,7 +261,7 @@ def source_of(parameters: dict[str, Any]) -> str:
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """Return the session's run on the selected entries; if the run is invalid, end the session."""
-    from .run.control import INVALID
+    from .run.control_experiment import INVALID
 
     items = [
         i

@@ -1,4 +1,4 @@
-"""Operators of other libraries: namespaces that the harness judges, besides aten and prims, when asked for by name.
+"""Operators of other libraries: besides aten and prims, the harness judges namespaces that are requested by name.
 
 A package declares a module in the entry point group ``torchnp.samples``; the entry point's name is the namespace of its
 operators. Importing the module must import the library, which registers its operators with torch. The module may also

@@ -1,6 +1,6 @@
 """The pytest plugin: registers the suite's options if ``--pyargs opinfo_tests`` is given, in any working directory.
 
-Otherwise it does nothing, so that our ``--backend`` does not clash with another project's.
+Otherwise it does nothing, so that the suite's ``--backend`` does not clash with another project's option.
 """
 
 from __future__ import annotations

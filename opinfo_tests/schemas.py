@@ -1,4 +1,4 @@
-"""What the harness derives from schemas: which arguments are written, and which overloads are forms of one operator."""
+"""Facts derived from schemas: which arguments are written, and which overloads are forms of the same operator."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def bound(case: Case) -> dict[str, Any]:
     return found | {a.name: v for a, v in zip(declared, case.args, strict=False)} | case.kwargs
 
 
-# Operators that write out of bounds unless their arguments are exactly as torch's own callers pass them. They run only
+# Operators that write out of bounds unless their arguments are like those that torch's own callers pass. They run only
 # with recorded arguments.
 FRAGILE = (
     "_scaled_dot_product",
@@ -96,7 +96,7 @@ OF_MATRICES = (
 )  # fmt: skip
 
 
-# Operators that have a prefix above, but operate on vectors or are plain products.
+# Operators whose names have a prefix in `OF_MATRICES`, but which operate on vectors or are plain products.
 OF_VECTORS = (
     "linalg_vector_norm",
     "linalg_vecdot",

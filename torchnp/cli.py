@@ -73,26 +73,26 @@ def add_demo(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--epochs",
         type=int,
-        help="passes over the training images; the bound on the accuracy is for 8 or more (default: 8; --encrypted: 3)",
+        help="passes over the training images; the accuracy is judged from 8 on (default: 8; with --encrypted: 3)",
     )
-    sub.add_argument("--batch-size", type=int, help="images per step (default: 64; --encrypted: 32)")
+    sub.add_argument("--batch-size", type=int, help="images per step (default: 64; with --encrypted: 32)")
     sub.add_argument("--seed", type=int, default=0, help="seed of initialisation and shuffling (default: %(default)s)")
     sub.add_argument(
-        "--optimizer", choices=["sgd", "adam"], help="its update rule (default: adam; --encrypted: each in turn)"
+        "--optimizer", choices=["sgd", "adam"], help="the optimizer (default: adam; with --encrypted: both)"
     )
     sub.add_argument(
         "--encrypted",
         action="store_true",
-        help="instead, train on the secret shares of digits that two owners have half of each, and in the clear",
+        help="instead, train on secret shares of digits, of which two owners each have one half, and on plain data",
     )
     sub.add_argument(
         "--private",
         action="store_true",
-        help="instead, train on digits held by a server under a privacy budget, with and without privacy",
+        help="instead, train on digits that a server protects with a privacy budget, with and without privacy",
     )
-    sub.add_argument("--epsilon", type=float, default=3.0, help="the budget of --private (default: %(default)s)")
-    sub.add_argument("--delta", type=float, default=1e-5, help="at which it holds (default: %(default)s)")
-    sub.add_argument("--steps", type=int, default=40, help="steps it is spread over (default: %(default)s)")
+    sub.add_argument("--epsilon", type=float, default=3.0, help="privacy budget for --private (default: %(default)s)")
+    sub.add_argument("--delta", type=float, default=1e-5, help="delta of this budget (default: %(default)s)")
+    sub.add_argument("--steps", type=int, default=40, help="steps for which the budget lasts (default: %(default)s)")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -123,7 +123,7 @@ def parser() -> argparse.ArgumentParser:
     add_options(sub, port=7077)
     sub.add_argument(
         "--target", metavar="VERSION", choices=VERSIONS,
-        help="the version of torch that its clients have: the table follows it (default: the installed torch's, or the newest)",
+        help="the clients' version of torch, which the table follows (default: the installed torch's, or the newest)",
     )  # fmt: skip
 
     sub = command("owner", owner, "Privacy budgets of a server's datasets: give, take, look at, check, stop.")
@@ -137,15 +137,17 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_new(sub: argparse.ArgumentParser) -> None:
-    """The options of ``torchnp new``."""
+    """Add the options of ``torchnp new``."""
     sub.add_argument(
         "kind",
         choices=["engine", "kernels"],
-        help="engine: under torch tensors; kernels: a library's operators in NumPy",
+        help="engine: code that computes for torch tensors; kernels: a library's operators in NumPy",
     )
     sub.add_argument("name", help="the package's name: small letters, digits and underscores")
-    sub.add_argument("--library", metavar="NAMESPACE", help="of kernels: the library's namespace in torch.ops")
-    sub.add_argument("--module", help="of kernels: what to import to register its operators (default: the namespace)")
+    sub.add_argument("--library", metavar="NAMESPACE", help="for kernels: the library's namespace in torch.ops")
+    sub.add_argument(
+        "--module", help="for kernels: the module whose import registers the operators (default: the namespace)"
+    )
     sub.add_argument("--directory", default=".", help="where to write the folder NAME (default: here)")
 
 
@@ -179,9 +181,11 @@ def add_ops(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--status", metavar="NAME", help="only this status: kernel, derived, composite, excluded, absent")
     sub.add_argument("--family", metavar="NAME", help="only this kernel family: reduce, conv, ...")
     sub.add_argument("--tag", metavar="NAME", help="only overloads with this torch tag: core, pointwise, ...")
-    sub.add_argument("--names", action="store_true", help="bare names, one a line")
+    sub.add_argument("--names", action="store_true", help="print only names, one per line")
 
-    sub.add_argument("--json", action="store_true", help="a JSON list, with schemas, counterparts and differences")
+    sub.add_argument(
+        "--json", action="store_true", help="print a JSON list, with schemas, counterparts and differences"
+    )
 
 
 def add_explain(sub: argparse.ArgumentParser) -> None:
@@ -189,24 +193,26 @@ def add_explain(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "name",
         nargs="+",
-        help="as code spells it: np.var, torch.unique, F.cross_entropy, Tensor.T, ndarray.sum, '//', 'x[::-1]', ddof, "
+        help="as written in code: np.var, torch.unique, F.cross_entropy, Tensor.T, ndarray.sum, '//', 'x[::-1]', ddof, "
         "var.correction, aten::add.Tensor, axis=0, a topic (promotion), "
-        "or the id of a difference; several names at once are answered in turn",
+        "or the id of a difference; several names are explained one after the other",
     )
-    sub.add_argument("--json", action="store_true", help="the same as a JSON object")
+    sub.add_argument("--json", action="store_true", help="print a JSON object")
 
 
 def add_differences(sub: argparse.ArgumentParser) -> None:
     """Add the options of ``torchnp differences``."""
     sub.add_argument("pattern", nargs="?", default="*", help="id or glob: correction, '*-promotion' (default: all)")
-    sub.add_argument("--json", action="store_true", help="a JSON list, with expressions, values, advice and operators")
+    sub.add_argument(
+        "--json", action="store_true", help="print a JSON list, with expressions, values, advice and operators"
+    )
 
 
 def add_changes(sub: argparse.ArgumentParser) -> None:
     """Add the options of ``torchnp changes``."""
     text = "two versions (by default the two newest), and the name or glob of operators: 2.13 2.14 'sub*'"
     sub.add_argument("words", nargs="*", metavar="WORD", help=text)
-    sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.add_argument("--json", action="store_true", help="print JSON")
 
 
 def changes(args: argparse.Namespace) -> int:
@@ -257,47 +263,47 @@ def add_run(sub: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FILE",
-        help="an argument by its name in the program: a .npy file, or an integer; once for each",
+        help="an argument, by its name in the program: a .npy file, or an integer; repeat it for each argument",
     )
-    sub.add_argument("--output", metavar="FILE", help="where the result goes: .npy, or .npz for several")
+    sub.add_argument("--output", metavar="FILE", help="file for the result: .npy, or .npz for several results")
     sub.add_argument("--profile", action="store_true", help="print the time that each operator took")
     _add_xp(sub)
     sub.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="on the workers of this Dask scheduler (tcp://HOST:8786), which read the inputs' files block by block",
+        help="run on the workers of this Dask scheduler (tcp://HOST:8786), which read the input files block by block",
     )
 
 
 def add_requires(sub: argparse.ArgumentParser) -> None:
     """Add the options of ``torchnp requires``."""
     _add_program(sub)
-    sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.add_argument("--json", action="store_true", help="print JSON")
     _add_xp(sub)
     sub.add_argument(
         "--backend",
         metavar="NAME",
-        help="what a backend lacks of them: table, torch-DEVICE, an entry point, package.module:object (as in torchnp conform)",
+        help="also list which of them a backend lacks: table, torch-DEVICE, an entry point, or package.module:object",
     )
 
 
 def add_export_stablehlo(sub: argparse.ArgumentParser) -> None:
-    """The options of ``torchnp export-stablehlo``."""
+    """Add the options of ``torchnp export-stablehlo``."""
     _add_program(sub)
     sub.add_argument(
-        "--platforms", default="cpu,cuda,tpu", metavar="LIST", help="what it is lowered for (default: %(default)s)"
+        "--platforms", default="cpu,cuda,tpu", metavar="LIST", help="platforms to lower for (default: %(default)s)"
     )
-    sub.add_argument("--out", required=True, metavar="FILE", help="where the serialized jax.export goes")
+    sub.add_argument("--out", required=True, metavar="FILE", help="file for the serialized jax.export")
 
 
 def _add_xp(sub: argparse.ArgumentParser) -> None:
-    text = "another array library in place of NumPy: jax, dask, cupy, torch, array_api_strict"
+    text = "run on another array library instead of NumPy: jax, dask, cupy, torch, array_api_strict"
     sub.add_argument("--xp", metavar="NAME", help=text)
 
 
 def _add_program(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("program", metavar="MODEL.pt2", help="what torch.export.save wrote")
-    sub.add_argument("--model", metavar="NAME", help="which program, where the archive holds several")
+    sub.add_argument("program", metavar="MODEL.pt2", help="a file that torch.export.save wrote")
+    sub.add_argument("--model", metavar="NAME", help="the program's name, if the archive holds several")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -327,7 +333,7 @@ def requires(args: argparse.Namespace) -> int:
 
 
 def export_stablehlo(args: argparse.Namespace) -> int:
-    """``torchnp export-stablehlo``: see `torchnp.portable.commands`."""
+    """Run ``torchnp export-stablehlo``: see `torchnp.portable.commands`."""
     from torchnp.portable.commands import export_stablehlo as write
 
     return _of_program(write, args)

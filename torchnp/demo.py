@@ -210,7 +210,7 @@ def server(*options: str) -> Iterator[tuple[str, str]]:
 
 
 def run(epochs: int = 8, batch_size: int = 64, seed: int = 0, optimizer: str = "adam") -> int:
-    """Run all three and print the table; return the exit status, 1 if a run fails or misses a bound."""
+    """Run all three trainings and print a table; return the exit status, 1 if a run fails or misses a bound."""
     console = Console()
     data = load(epochs, seed)
     steps = epochs * -(-len(data.y) // batch_size)

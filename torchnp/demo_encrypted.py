@@ -1,7 +1,7 @@
 """Encrypted training: two owners train a convolutional network on digits that neither may show to the other.
 
-Alice has the left half of every image; Bob has the right half and the labels. The parties hold shares of images, labels,
-weights, gradients and the optimizer's state. The loss and the test accuracy are published at the end, and nothing else.
+Alice has the left half of every image; Bob has the right half and the labels. The parties hold shares of images,
+labels, weights, gradients and the optimizer's state. Only the loss and the test accuracy are published, at the end.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from torchnp.demo import DemoData, load
 
 ALICE, BOB = 0, 1
 BITS = 20  # fractional bits: Adam keeps squares of gradients
-ACCURACY_DIFFERENCE = 0.01  # of the test accuracy in the clear
+ACCURACY_DIFFERENCE = 0.01  # from the test accuracy on plain data
 MIDDLE = 4  # columns of Alice's half
 
 
 @dataclass
 class EncryptedRun:
-    """The results of one optimizer: in the clear and on shares."""
+    """The results of one optimizer, on plain data and on shares."""
 
     optimizer: str
     loss: float
@@ -44,7 +44,7 @@ class EncryptedRun:
 
 @dataclass
 class OwnedDigits:
-    """What the two owners have, as tensors or as handles."""
+    """The two owners' images and labels, as tensors or as handles."""
 
     left: Any
     right: Any
@@ -55,7 +55,7 @@ class OwnedDigits:
 
 
 def build(seed: int) -> nn.Module:
-    """A convolution and two linear layers, with 4,538 parameters."""
+    """Build a convolution and two linear layers, with 4,538 parameters."""
     torch.manual_seed(seed)
     return nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(128, 32), nn.ReLU(),
@@ -64,20 +64,20 @@ def build(seed: int) -> nn.Module:
 
 
 def optimizer_of(name: str, model: nn.Module) -> torch.optim.Optimizer:
-    """SGD, or Adam with an ``eps`` that fixed-point numbers can tell from 0, beside gradients of sums over a batch."""
+    """Return SGD or Adam. Adam's ``eps`` is large enough not to become 0 as a fixed-point number."""
     if name == "adam":
         return torch.optim.Adam(model.parameters(), lr=1e-2, eps=1e-2)
     return torch.optim.SGD(model.parameters(), lr=2e-3, momentum=0.9)
 
 
 def owned(data: DemoData) -> OwnedDigits:
-    """Cut the images in two."""
+    """Split every image into the two owners' halves."""
     halves = [part for x in (data.x, data.test_x) for part in x.split([MIDDLE, x.shape[3] - MIDDLE], dim=3)]
     return OwnedDigits(halves[0], halves[1], data.y, halves[2], halves[3], data.test_y)
 
 
 def shared(engine: mpc.SharedEngine, digits: OwnedDigits) -> OwnedDigits:
-    """Share what each owner has among the parties."""
+    """Split each owner's data into shares for the parties."""
     alice = lambda x: engine.send(x, owner=ALICE)
     bob = lambda x: engine.send(x, owner=BOB)
     return OwnedDigits(
@@ -87,7 +87,7 @@ def shared(engine: mpc.SharedEngine, digits: OwnedDigits) -> OwnedDigits:
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, digits: OwnedDigits, batches: list, on_step: Any) -> Any:
-    """Train, and return the mean loss of the last batch; the same code runs in the clear and on shares."""
+    """Train, and return the mean loss of the last batch; the same code runs on plain data and on shares."""
     loss: Any = None
     for chosen in batches:
         images = torch.cat([digits.left[chosen], digits.right[chosen]], dim=3)
@@ -101,13 +101,13 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, digits: OwnedDigit
 
 @torch.no_grad()
 def test(model: nn.Module, digits: OwnedDigits) -> Any:
-    """Test accuracy, a 0-d tensor."""
+    """Return the test accuracy as a 0-d tensor."""
     images = torch.cat([digits.test_left, digits.test_right], dim=3)
     return (model(images).argmax(1) == digits.test_labels).float().mean()
 
 
 def compare(name: str, data: DemoData, batch_size: int, seed: int, on_step: Any) -> EncryptedRun:
-    """Train one optimizer in the clear and on shares."""
+    """Train with one optimizer, on plain data and on shares."""
     digits, model = owned(data), build(seed)
     batches = [
         order[i : i + batch_size] for order in data.orders for i in range(0, len(order) - batch_size + 1, batch_size)
@@ -170,7 +170,7 @@ def misses(runs: list[EncryptedRun]) -> list[str]:
 
 
 def table_of(runs: list[EncryptedRun]) -> Table:
-    """The runs side by side."""
+    """Return a table with a column for each run."""
     grid = Table(box=None, header_style="bold")
     grid.add_column("", overflow="fold")
     for run in runs:

@@ -78,7 +78,7 @@ class Difference:
         return ((int(first), int(second)) < tuple(map(int, version.split(".")))) == (since == "<")
 
 
-# What Python's own messages say in some versions and not in others: before or after the words that all have.
+# Parts of Python's own messages that only some versions have; the groups are the parts that all versions have.
 _OF_PYTHON = re.compile(r"^float (division by zero)$|(?<=too many values to unpack \(expected )(\d+), got \d+(?=\))")
 
 
@@ -124,7 +124,7 @@ def evaluate(expression: str, **names: Any) -> str:
             return show(error)
 
 
-# Words by which an error message about dtypes is recognized, in any of torch's wordings.
+# Words that mark an error message as one about dtypes, in any of torch's wordings.
 _OF_DTYPES = re.compile(
     r"(?i)d?types?\b|not implemented for|floating|complex|bool|integ|\b(long|float|double|half|byte)\b"
 )

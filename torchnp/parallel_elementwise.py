@@ -1,4 +1,4 @@
-"""Elementwise functions of large arrays, which are split into parts for all threads."""
+"""Elementwise functions of large arrays, which are split into parts that all threads compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes from which a kernel or a loaded program computes in another way.
+"""Size thresholds, at which a kernel or a loaded program changes to another algorithm.
 
 A module constant of this type is such a size, and its comment gives the unit::
 
@@ -19,7 +19,7 @@ Threshold: TypeAlias = int
 
 PLACES = (
     "core", "derived", "kernels", "layout", "parallel_elementwise", "random", "threads", "runtime.elementwise_chains",
-    "runtime.fast_conv_pooling", "runtime.linear_attention", "runtime.recurrent",
+    "runtime.fast_conv_pooling", "runtime.fast_linear_sdpa", "runtime.recurrent",
 )  # fmt: skip
 
 

@@ -269,14 +269,14 @@ class _aten__adaptive_avg_pool2d:
     def overloads(self) -> list[str]: ...
 
 class _aten__adaptive_avg_pool2d_backward:
-    """Each gradient divided among its window."""
+    """Each gradient divided over its window's elements."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor) -> _Array:
-        """Each gradient divided among its window.
+        """Each gradient divided over its window's elements.
 
         ``aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor``"""
     @staticmethod
@@ -305,14 +305,14 @@ class _aten__adaptive_avg_pool3d:
     def overloads(self) -> list[str]: ...
 
 class _aten__adaptive_avg_pool3d_backward:
-    """Each gradient divided among its window."""
+    """Each gradient divided over its window's elements."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor) -> _Array:
-        """Each gradient divided among its window.
+        """Each gradient divided over its window's elements.
 
         ``aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor``"""
     @staticmethod
@@ -537,11 +537,11 @@ class _aten__autocast_to_reduced_precision:
     def overloads(self) -> list[str]: ...
 
 class _aten__batch_norm_impl_index:
-    """`native_batch_norm` with shape checks; also the reserve, and the number of the backend that ran."""
+    """`native_batch_norm` with shape checks; also the reserve buffer, and the number of the backend that ran."""
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> tuple[_Array, _Array, _Array, _Array, _int]: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> tuple[_Array, _Array, _Array, _Array, _int]:
-        """`native_batch_norm` with shape checks; also the reserve, and the number of the backend that ran.
+        """`native_batch_norm` with shape checks; also the reserve buffer, and the number of the backend that ran.
 
         ``aten::_batch_norm_impl_index(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> (Tensor, Tensor, Tensor, Tensor, int)``"""
     def overloads(self) -> list[str]: ...
@@ -753,24 +753,24 @@ class _aten__cholesky_solve_helper:
     def overloads(self) -> list[str]: ...
 
 class _aten__choose_qparams_per_tensor:
-    """The scale and zero point with which 8 bits (or 7) hold all values."""
+    """The scale and zero point with which 8 bits (7 if ``reduce_range``) can represent all values."""
     def __call__(_, /, self: _Tensor, reduce_range: _bool = ...) -> tuple[_float, _int]: ...
     @staticmethod
     def default(self: _Tensor, reduce_range: _bool = ...) -> tuple[_float, _int]:
-        """The scale and zero point with which 8 bits (or 7) hold all values.
+        """The scale and zero point with which 8 bits (7 if ``reduce_range``) can represent all values.
 
         ``aten::_choose_qparams_per_tensor(Tensor self, bool reduce_range=False) -> (float, int)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__chunk_cat:
-    """Each tensor cut into zero-padded chunks along a dimension, with the i-th chunks of all joined."""
+    """Each tensor cut into zero-padded chunks along a dimension; the i-th chunks of all tensors are joined."""
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor], dim: _int, num_chunks: _int) -> _Array: ...
     @overload
     def __call__(_, /, tensors: Sequence[_Tensor], dim: _int, num_chunks: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor], dim: _int, num_chunks: _int) -> _Array:
-        """Each tensor cut into zero-padded chunks along a dimension, with the i-th chunks of all joined.
+        """Each tensor cut into zero-padded chunks along a dimension; the i-th chunks of all tensors are joined.
 
         ``aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor``"""
     @staticmethod
@@ -909,11 +909,11 @@ class _aten__convert_indices_from_csr_to_coo:
     def overloads(self) -> list[str]: ...
 
 class _aten__convert_weight_to_int4pack_for_cpu:
-    """4-bit weights, two in a byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows."""
+    """4-bit weights, two per byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows."""
     def __call__(_, /, self: _Tensor, innerKTiles: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, innerKTiles: _int) -> _Array:
-        """4-bit weights, two in a byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows.
+        """4-bit weights, two per byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows.
 
         ``aten::_convert_weight_to_int4pack_for_cpu(Tensor self, int innerKTiles) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -1034,7 +1034,7 @@ class _aten__ctc_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten__ctc_loss_backward:
-    """The gradient of `_ctc_loss` by forward and backward variables."""
+    """The gradient of `_ctc_loss`, from forward and backward variables."""
     @overload
     def __call__(_, /, grad: _Tensor, log_probs: _Tensor, targets: _Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], neg_log_likelihood: _Tensor, log_alpha: _Tensor, blank: _int, zero_infinity: _bool = ...) -> _Array: ...
     @overload
@@ -1043,12 +1043,12 @@ class _aten__ctc_loss_backward:
     def __call__(_, /, grad: _Tensor, log_probs: _Tensor, targets: _Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], neg_log_likelihood: _Tensor, log_alpha: _Tensor, blank: _int, zero_infinity: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, log_probs: _Tensor, targets: _Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], neg_log_likelihood: _Tensor, log_alpha: _Tensor, blank: _int, zero_infinity: _bool = ...) -> _Array:
-        """The gradient of `_ctc_loss` by forward and backward variables.
+        """The gradient of `_ctc_loss`, from forward and backward variables.
 
         ``aten::_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor``"""
     @staticmethod
     def Tensor(grad: _Tensor, log_probs: _Tensor, targets: _Tensor, input_lengths: _Tensor, target_lengths: _Tensor, neg_log_likelihood: _Tensor, log_alpha: _Tensor, blank: _int, zero_infinity: _bool = ...) -> _Array:
-        """The gradient of `_ctc_loss` by forward and backward variables.
+        """The gradient of `_ctc_loss`, from forward and backward variables.
 
         ``aten::_ctc_loss_backward.Tensor(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor``"""
     @staticmethod
@@ -1212,14 +1212,14 @@ class _aten__embedding_bag_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__embedding_bag_dense_backward:
-    """Add the gradient of each bag to the rows it was made from."""
+    """The gradient of the table: each bag's gradient is added to the rows from which the bag was made."""
     @overload
     def __call__(_, /, grad: _Tensor, indices: _Tensor, offset2bag: _Tensor, bag_size: _Tensor, maximum_indices: _Tensor, num_weights: _int, scale_grad_by_freq: _bool, mode: _int, per_sample_weights: _Tensor | None, padding_idx: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad: _Tensor, indices: _Tensor, offset2bag: _Tensor, bag_size: _Tensor, maximum_indices: _Tensor, num_weights: _int, scale_grad_by_freq: _bool, mode: _int, per_sample_weights: _Tensor | None, padding_idx: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, indices: _Tensor, offset2bag: _Tensor, bag_size: _Tensor, maximum_indices: _Tensor, num_weights: _int, scale_grad_by_freq: _bool, mode: _int, per_sample_weights: _Tensor | None, padding_idx: _int = ...) -> _Array:
-        """Add the gradient of each bag to the rows it was made from.
+        """The gradient of the table: each bag's gradient is added to the rows from which the bag was made.
 
         ``aten::_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor``"""
     @staticmethod
@@ -1266,14 +1266,14 @@ class _aten__embedding_bag_per_sample_weights_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__euclidean_dist:
-    """Euclidean distances of all pairs of rows, as sqrt(|a|**2 - 2 a b + |b|**2) in one matrix product."""
+    """Euclidean distances of all pairs of rows, sqrt(|a|**2 - 2 a b + |b|**2) computed with one matrix product."""
     @overload
     def __call__(_, /, x1: _Tensor, x2: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, x1: _Tensor, x2: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(x1: _Tensor, x2: _Tensor) -> _Array:
-        """Euclidean distances of all pairs of rows, as sqrt(|a|**2 - 2 a b + |b|**2) in one matrix product.
+        """Euclidean distances of all pairs of rows, sqrt(|a|**2 - 2 a b + |b|**2) computed with one matrix product.
 
         ``aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor``"""
     @staticmethod
@@ -1284,14 +1284,14 @@ class _aten__euclidean_dist:
     def overloads(self) -> list[str]: ...
 
 class _aten__fake_quantize_learnable_per_channel_affine:
-    """`fake_quantize_per_channel_affine` with the nearest zero points within the range."""
+    """`fake_quantize_per_channel_affine` with the zero points rounded and clamped to the range."""
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int, grad_factor: _float = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int, grad_factor: _float = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int, grad_factor: _float = ...) -> _Array:
-        """`fake_quantize_per_channel_affine` with the nearest zero points within the range.
+        """`fake_quantize_per_channel_affine` with the zero points rounded and clamped to the range.
 
         ``aten::_fake_quantize_learnable_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max, float grad_factor=1.) -> Tensor``"""
     @staticmethod
@@ -1312,14 +1312,14 @@ class _aten__fake_quantize_learnable_per_channel_affine_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten__fake_quantize_learnable_per_tensor_affine:
-    """`fake_quantize_per_tensor_affine` with the nearest zero point within the range."""
+    """`fake_quantize_per_tensor_affine` with the zero point rounded and clamped to the range."""
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, quant_min: _int, quant_max: _int, grad_factor: _float = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, quant_min: _int, quant_max: _int, grad_factor: _float = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, scale: _Tensor, zero_point: _Tensor, quant_min: _int, quant_max: _int, grad_factor: _float = ...) -> _Array:
-        """`fake_quantize_per_tensor_affine` with the nearest zero point within the range.
+        """`fake_quantize_per_tensor_affine` with the zero point rounded and clamped to the range.
 
         ``aten::_fake_quantize_learnable_per_tensor_affine(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max, float grad_factor=1.) -> Tensor``"""
     @staticmethod
@@ -3705,7 +3705,7 @@ class _aten__fused_dropout:
         ``aten::_fused_dropout.out(Tensor self, float p, Generator? generator=None, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))``"""
     @staticmethod
     def default(self: _Tensor, p: _float, generator: Any | None = ...) -> tuple[_Array, _Array]:
-        """Each value divided by ``p`` with probability ``p``, else 0, and the mask; random numbers are the CPU's.
+        """Each value divided by ``p`` with probability ``p``, else 0; also the mask. The random numbers are the CPU's.
 
         ``aten::_fused_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -3927,14 +3927,14 @@ class _aten__histogramdd_bin_edges:
     def overloads(self) -> list[str]: ...
 
 class _aten__histogramdd_from_bin_cts:
-    """Counts or sums of weights in boxes of equal size."""
+    """Counts or sums of weights in multidimensional bins of equal size."""
     @overload
     def __call__(_, /, self: _Tensor, bins: Sequence[_int], *, range: Sequence[_float] | None = ..., weight: _Tensor | None = ..., density: _bool = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, bins: Sequence[_int], *, range: Sequence[_float] | None = ..., weight: _Tensor | None = ..., density: _bool = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, bins: Sequence[_int], *, range: Sequence[_float] | None = ..., weight: _Tensor | None = ..., density: _bool = ...) -> _Array:
-        """Counts or sums of weights in boxes of equal size.
+        """Counts or sums of weights in multidimensional bins of equal size.
 
         ``aten::_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor``"""
     @staticmethod
@@ -3945,14 +3945,14 @@ class _aten__histogramdd_from_bin_cts:
     def overloads(self) -> list[str]: ...
 
 class _aten__histogramdd_from_bin_tensors:
-    """Counts or sums of weights in boxes between given edges."""
+    """Counts or sums of weights in multidimensional bins between given edges."""
     @overload
     def __call__(_, /, self: _Tensor, bins: Sequence[_Tensor], *, weight: _Tensor | None = ..., density: _bool = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, bins: Sequence[_Tensor], *, weight: _Tensor | None = ..., density: _bool = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, bins: Sequence[_Tensor], *, weight: _Tensor | None = ..., density: _bool = ...) -> _Array:
-        """Counts or sums of weights in boxes between given edges.
+        """Counts or sums of weights in multidimensional bins between given edges.
 
         ``aten::_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor``"""
     @staticmethod
@@ -4359,7 +4359,7 @@ class _aten__mkldnn_transpose:
         ``aten::_mkldnn_transpose.out(Tensor self, int dim0, int dim1, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(self: _Tensor, dim0: _int, dim1: _int) -> _Array:
-        """A copy with two dimensions exchanged.
+        """A copy with two dimensions swapped.
 
         ``aten::_mkldnn_transpose(Tensor self, int dim0, int dim1) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -4773,14 +4773,14 @@ class _aten__philox_uniform_:
     def overloads(self) -> list[str]: ...
 
 class _aten__pin_memory:
-    """The tensor itself: there is no accelerator to pin memory for (without one torch refuses)."""
+    """The tensor itself: there is no accelerator to pin memory for (torch raises an error without one)."""
     @overload
     def __call__(_, /, self: _Tensor, device: Any | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, device: Any | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, device: Any | None = ...) -> _Array:
-        """The tensor itself: there is no accelerator to pin memory for (without one torch refuses).
+        """The tensor itself: there is no accelerator to pin memory for (torch raises an error without one).
 
         ``aten::_pin_memory(Tensor self, Device? device=None) -> Tensor``"""
     @staticmethod
@@ -4905,11 +4905,11 @@ class _aten__resize_output_:
     def overloads(self) -> list[str]: ...
 
 class _aten__rowwise_prune:
-    """The rows where the mask is true, and for each row its new position or -1."""
+    """The rows where the mask is true, and each row's position among them, or -1."""
     def __call__(_, /, weight: _Tensor, mask: _Tensor, compressed_indices_dtype: _ScalarType) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(weight: _Tensor, mask: _Tensor, compressed_indices_dtype: _ScalarType) -> tuple[_Array, _Array]:
-        """The rows where the mask is true, and for each row its new position or -1.
+        """The rows where the mask is true, and each row's position among them, or -1.
 
         ``aten::_rowwise_prune(Tensor weight, Tensor mask, ScalarType compressed_indices_dtype) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -4961,11 +4961,11 @@ class _aten__saturate_weight_to_fp16:
     def overloads(self) -> list[str]: ...
 
 class _aten__scaled_dot_product_attention_math:
-    """Attention and its weights."""
+    """Attention, and the attention weights."""
     def __call__(_, /, query: _Tensor, key: _Tensor, value: _Tensor, attn_mask: _Tensor | None = ..., dropout_p: _float = ..., is_causal: _bool = ..., dropout_mask: _Tensor | None = ..., *, scale: _float | None = ..., enable_gqa: _bool = ...) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(query: _Tensor, key: _Tensor, value: _Tensor, attn_mask: _Tensor | None = ..., dropout_p: _float = ..., is_causal: _bool = ..., dropout_mask: _Tensor | None = ..., *, scale: _float | None = ..., enable_gqa: _bool = ...) -> tuple[_Array, _Array]:
-        """Attention and its weights.
+        """Attention, and the attention weights.
 
         ``aten::_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -5785,14 +5785,14 @@ class _aten__transformer_encoder_layer_fwd:
     def overloads(self) -> list[str]: ...
 
 class _aten__trilinear:
-    """Products of three tensors, each with size-1 dimensions inserted, summed over dimensions; one is unrolled."""
+    """Products of three tensors, each with size-1 dimensions inserted, summed over ``sumdim``."""
     @overload
     def __call__(_, /, i1: _Tensor, i2: _Tensor, i3: _Tensor, expand1: Sequence[_int], expand2: Sequence[_int], expand3: Sequence[_int], sumdim: Sequence[_int], unroll_dim: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, i1: _Tensor, i2: _Tensor, i3: _Tensor, expand1: Sequence[_int], expand2: Sequence[_int], expand3: Sequence[_int], sumdim: Sequence[_int], unroll_dim: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(i1: _Tensor, i2: _Tensor, i3: _Tensor, expand1: Sequence[_int], expand2: Sequence[_int], expand3: Sequence[_int], sumdim: Sequence[_int], unroll_dim: _int = ...) -> _Array:
-        """Products of three tensors, each with size-1 dimensions inserted, summed over dimensions; one is unrolled.
+        """Products of three tensors, each with size-1 dimensions inserted, summed over ``sumdim``.
 
         ``aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor``"""
     @staticmethod
@@ -5879,23 +5879,23 @@ class _aten__unique2:
     def overloads(self) -> list[str]: ...
 
 class _aten__unpack_dual:
-    """The tensor, and no tangent: an array carries none."""
+    """The tensor, and None for its tangent: an array carries none."""
     def __call__(_, /, dual: _Tensor, level: _int) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(dual: _Tensor, level: _int) -> tuple[_Array, _Array]:
-        """The tensor, and no tangent: an array carries none.
+        """The tensor, and None for its tangent: an array carries none.
 
         ``aten::_unpack_dual(Tensor(a) dual, int level) -> (Tensor(a) primal, Tensor tangent)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten__unsafe_index:
-    """`index` (torch skips its checks under compilation).
+    """`index`, with the same checks (torch omits them in compiled programs).
 
     Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain _unsafe_index``."""
     def __call__(_, /, self: _Tensor, indices: Sequence[_Tensor | None]) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor, indices: Sequence[_Tensor | None]) -> _Array:
-        """`index` (torch skips its checks under compilation).
+        """`index`, with the same checks (torch omits them in compiled programs).
 
         ``aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -5978,14 +5978,14 @@ class _aten__upsample_bicubic2d_aa:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_bicubic2d_aa_backward:
-    """The gradients distributed by the forward op's weights."""
+    """The gradients, distributed with the weights of the forward op."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """The gradients distributed by the forward op's weights.
+        """The gradients, distributed with the weights of the forward op.
 
         ``aten::_upsample_bicubic2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6021,14 +6021,14 @@ class _aten__upsample_bilinear2d_aa:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_bilinear2d_aa_backward:
-    """The gradients distributed by the forward op's weights."""
+    """The gradients, distributed with the weights of the forward op."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """The gradients distributed by the forward op's weights.
+        """The gradients, distributed with the weights of the forward op.
 
         ``aten::_upsample_bilinear2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6064,14 +6064,14 @@ class _aten__upsample_lanczos2d_aa:
     def overloads(self) -> list[str]: ...
 
 class _aten__upsample_lanczos2d_aa_backward:
-    """The gradients distributed by the forward op's weights."""
+    """The gradients, distributed with the weights of the forward op."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """The gradients distributed by the forward op's weights.
+        """The gradients, distributed with the weights of the forward op.
 
         ``aten::_upsample_lanczos2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -6677,7 +6677,7 @@ class _aten_adaptive_max_pool3d_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_add:
-    """``self + alpha * other``; for bool, or.
+    """``self + alpha * other``; for bool, logical or.
 
     Like ``numpy.add``, with 16 known differences: ``torchnp explain add``."""
     @overload
@@ -6690,7 +6690,7 @@ class _aten_add:
     def __call__(_, /, self: _Tensor | _Scalar, other: _Scalar, alpha: _Scalar = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(self: _Tensor | _Scalar, other: _Tensor | _Scalar, *, alpha: _Scalar = ...) -> _Array:
-        """``self + alpha * other``; for bool, or.
+        """``self + alpha * other``; for bool, logical or.
 
         ``aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor``"""
     @staticmethod
@@ -7043,11 +7043,11 @@ class _aten_allclose:
     def overloads(self) -> list[str]: ...
 
 class _aten_alpha_dropout:
-    """Dropout to SELU's lower limit that keeps mean and variance."""
+    """Dropout to SELU's lower limit; mean and variance are kept."""
     def __call__(_, /, input: _Tensor, p: _float, train: _bool) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, p: _float, train: _bool) -> _Array:
-        """Dropout to SELU's lower limit that keeps mean and variance.
+        """Dropout to SELU's lower limit; mean and variance are kept.
 
         ``aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -7853,14 +7853,14 @@ class _aten_avg_pool2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_avg_pool2d_backward:
-    """Each gradient divided among its window."""
+    """Each gradient divided over its window's elements."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array:
-        """Each gradient divided among its window.
+        """Each gradient divided over its window's elements.
 
         ``aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor``"""
     @staticmethod
@@ -7889,14 +7889,14 @@ class _aten_avg_pool3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_avg_pool3d_backward:
-    """Each gradient divided among its window."""
+    """Each gradient divided over its window's elements."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int, padding: Sequence[_int] | _int, ceil_mode: _bool, count_include_pad: _bool, divisor_override: _int | None) -> _Array:
-        """Each gradient divided among its window.
+        """Each gradient divided over its window's elements.
 
         ``aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor``"""
     @staticmethod
@@ -8191,7 +8191,7 @@ class _aten_bernoulli_:
         ``aten::bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)``"""
     @staticmethod
     def float(self: _Array, p: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Fill with 1 with probability p, else 0, drawn in memory order (bernoulli.p: in row-major order).
+        """Fill with 1 (with probability p) or 0, drawn in memory order; `bernoulli.p` draws in row-major order.
 
         ``aten::bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -8839,7 +8839,7 @@ class _aten_cartesian_prod:
     def overloads(self) -> list[str]: ...
 
 class _aten_cat:
-    """Concatenate tensors along a dimension; legacy empty ones of shape (0,) are skipped.
+    """Tensors concatenated along a dimension; empty tensors of shape (0,) are skipped.
 
     Like ``numpy.concatenate``, with 2 known differences: ``torchnp explain cat``."""
     @overload
@@ -8848,7 +8848,7 @@ class _aten_cat:
     def __call__(_, /, tensors: Sequence[_Tensor], dim: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(tensors: Sequence[_Tensor], dim: _int = ...) -> _Array:
-        """Concatenate tensors along a dimension; legacy empty ones of shape (0,) are skipped.
+        """Tensors concatenated along a dimension; empty tensors of shape (0,) are skipped.
 
         ``aten::cat(Tensor[] tensors, int dim=0) -> Tensor``"""
     @staticmethod
@@ -8933,14 +8933,14 @@ class _aten_ceil_:
     def overloads(self) -> list[str]: ...
 
 class _aten_celu:
-    """`elu` that is smooth for every alpha."""
+    """`elu` with ``exp(x / alpha)``, so that its slope is continuous for every alpha."""
     @overload
     def __call__(_, /, self: _Tensor, alpha: _Scalar = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, alpha: _Scalar = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, alpha: _Scalar = ...) -> _Array:
-        """`elu` that is smooth for every alpha.
+        """`elu` with ``exp(x / alpha)``, so that its slope is continuous for every alpha.
 
         ``aten::celu(Tensor self, Scalar alpha=1.) -> Tensor``"""
     @staticmethod
@@ -9065,11 +9065,11 @@ class _aten_cholesky_solve:
     def overloads(self) -> list[str]: ...
 
 class _aten_choose_qparams_optimized:
-    """Upper and lower end of the range in which ``bit_width`` bits hold the first values best, by greedy search."""
+    """Upper and lower end of the range in which ``bit_width`` bits represent the first ``numel`` values best."""
     def __call__(_, /, input: _Tensor, numel: _int, n_bins: _int, ratio: _float, bit_width: _int) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, numel: _int, n_bins: _int, ratio: _float, bit_width: _int) -> tuple[_Array, _Array]:
-        """Upper and lower end of the range in which ``bit_width`` bits hold the first values best, by greedy search.
+        """Upper and lower end of the range in which ``bit_width`` bits represent the first ``numel`` values best.
 
         ``aten::choose_qparams_optimized(Tensor input, int numel, int n_bins, float ratio, int bit_width) -> (Tensor, Tensor)``"""
     def overloads(self) -> list[str]: ...
@@ -9087,7 +9087,7 @@ class _aten_chunk:
     def overloads(self) -> list[str]: ...
 
 class _aten_clamp:
-    """Limit to [min, max]; nan stays, and max wins if min exceeds it.
+    """Elements limited to [min, max]; nan stays, and max wins if min exceeds it.
 
     Like ``numpy.clip``, with 7 known differences: ``torchnp explain clamp``."""
     @overload
@@ -9100,12 +9100,12 @@ class _aten_clamp:
     def __call__(_, /, self: _Tensor, min: _Tensor | None = ..., max: _Tensor | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, min: _Scalar | None = ..., max: _Scalar | None = ...) -> _Array:
-        """Limit to [min, max]; nan stays, and max wins if min exceeds it.
+        """Elements limited to [min, max]; nan stays, and max wins if min exceeds it.
 
         ``aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor``"""
     @staticmethod
     def Tensor(self: _Tensor, min: _Tensor | None = ..., max: _Tensor | None = ...) -> _Array:
-        """Limit to [min, max] elementwise.
+        """Elements limited to [min, max], elementwise.
 
         ``aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor``"""
     @staticmethod
@@ -9249,7 +9249,7 @@ class _aten_clamp_min_:
     def overloads(self) -> list[str]: ...
 
 class _aten_clip:
-    """Limit to [min, max]; nan stays, and max wins if min exceeds it.
+    """Elements limited to [min, max]; nan stays, and max wins if min exceeds it.
 
     Like ``numpy.clip``, with 7 known differences: ``torchnp explain clip``."""
     @overload
@@ -9262,12 +9262,12 @@ class _aten_clip:
     def __call__(_, /, self: _Tensor, min: _Tensor | None = ..., max: _Tensor | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, min: _Scalar | None = ..., max: _Scalar | None = ...) -> _Array:
-        """Limit to [min, max]; nan stays, and max wins if min exceeds it.
+        """Elements limited to [min, max]; nan stays, and max wins if min exceeds it.
 
         ``aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor``"""
     @staticmethod
     def Tensor(self: _Tensor, min: _Tensor | None = ..., max: _Tensor | None = ...) -> _Array:
-        """Limit to [min, max] elementwise.
+        """Elements limited to [min, max], elementwise.
 
         ``aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor``"""
     @staticmethod
@@ -9371,14 +9371,14 @@ class _aten_combinations:
     def overloads(self) -> list[str]: ...
 
 class _aten_complex:
-    """Complex numbers from real and imaginary parts."""
+    """Complex numbers with the given real and imaginary parts."""
     @overload
     def __call__(_, /, real: _Tensor, imag: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, real: _Tensor, imag: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(real: _Tensor, imag: _Tensor) -> _Array:
-        """Complex numbers from real and imaginary parts.
+        """Complex numbers with the given real and imaginary parts.
 
         ``aten::complex(Tensor real, Tensor imag) -> Tensor``"""
     @staticmethod
@@ -9637,14 +9637,14 @@ class _aten_conv_transpose3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_convolution:
-    """Cross-correlation of a batch with a bank of filters; with ``transposed``, the adjoint of one."""
+    """Cross-correlation of a batch with a bank of filters; if ``transposed``, the adjoint of a cross-correlation."""
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int) -> _Array: ...
     @overload
     def __call__(_, /, input: _Tensor, weight: _Tensor, bias: _Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor, bias: _Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int) -> _Array:
-        """Cross-correlation of a batch with a bank of filters; with ``transposed``, the adjoint of one.
+        """Cross-correlation of a batch with a bank of filters; if ``transposed``, the adjoint of a cross-correlation.
 
         ``aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor``"""
     @staticmethod
@@ -9795,13 +9795,13 @@ class _aten_copysign_:
     def overloads(self) -> list[str]: ...
 
 class _aten_corrcoef:
-    """Covariances of the rows over the products of their deviations, clipped to [-1, 1].
+    """Covariances of the rows, divided by the products of their standard deviations, and clipped to [-1, 1].
 
     Like ``numpy.corrcoef``, with 2 known differences: ``torchnp explain corrcoef``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Covariances of the rows over the products of their deviations, clipped to [-1, 1].
+        """Covariances of the rows, divided by the products of their standard deviations, and clipped to [-1, 1].
 
         ``aten::corrcoef(Tensor self) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -9925,13 +9925,13 @@ class _aten_count_nonzero:
     def overloads(self) -> list[str]: ...
 
 class _aten_cov:
-    """Covariances of the rows, each column an observation.
+    """Covariances of the rows; each column is an observation.
 
     Like ``numpy.cov``, with 4 known differences: ``torchnp explain cov``."""
     def __call__(_, /, self: _Tensor, *, correction: _int = ..., fweights: _Tensor | None = ..., aweights: _Tensor | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, correction: _int = ..., fweights: _Tensor | None = ..., aweights: _Tensor | None = ...) -> _Array:
-        """Covariances of the rows, each column an observation.
+        """Covariances of the rows; each column is an observation.
 
         ``aten::cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -9967,19 +9967,19 @@ class _aten_cross_entropy_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten_ctc_loss:
-    """Minus the log likelihood; the mean is over the losses per target label."""
+    """Minus the log likelihood; for the mean, each loss is first divided by its number of target labels."""
     @overload
     def __call__(_, /, log_probs: _Tensor, targets: _Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int = ..., reduction: _int = ..., zero_infinity: _bool = ...) -> _Array: ...
     @overload
     def __call__(_, /, log_probs: _Tensor, targets: _Tensor, input_lengths: _Tensor, target_lengths: _Tensor, blank: _int = ..., reduction: _int = ..., zero_infinity: _bool = ...) -> _Array: ...
     @staticmethod
     def IntList(log_probs: _Tensor, targets: _Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int = ..., reduction: _int = ..., zero_infinity: _bool = ...) -> _Array:
-        """Minus the log likelihood; the mean is over the losses per target label.
+        """Minus the log likelihood; for the mean, each loss is first divided by its number of target labels.
 
         ``aten::ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor``"""
     @staticmethod
     def Tensor(log_probs: _Tensor, targets: _Tensor, input_lengths: _Tensor, target_lengths: _Tensor, blank: _int = ..., reduction: _int = ..., zero_infinity: _bool = ...) -> _Array:
-        """Minus the log likelihood; the mean is over the losses per target label.
+        """Minus the log likelihood; for the mean, each loss is first divided by its number of target labels.
 
         ``aten::ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10195,11 +10195,11 @@ class _aten_cummax:
     def overloads(self) -> list[str]: ...
 
 class _aten_cummaxmin_backward:
-    """Gradient of `cummax` and `cummin`: each gradient is added to the element that was the extremum."""
+    """Gradient of `cummax` and `cummin`: each gradient, added to the element that was the extremum."""
     def __call__(_, /, grad: _Tensor, input: _Tensor, indices: _Tensor, dim: _int) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, input: _Tensor, indices: _Tensor, dim: _int) -> _Array:
-        """Gradient of `cummax` and `cummin`: each gradient is added to the element that was the extremum.
+        """Gradient of `cummax` and `cummin`: each gradient, added to the element that was the extremum.
 
         ``aten::cummaxmin_backward(Tensor grad, Tensor input, Tensor indices, int dim) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10257,11 +10257,11 @@ class _aten_cumprod_:
     def overloads(self) -> list[str]: ...
 
 class _aten_cumprod_backward:
-    """Gradient of `cumprod`, by a division by each factor; from the first zero on, without division."""
+    """Gradient of `cumprod`, by dividing by each factor; from the first zero on, without division."""
     def __call__(_, /, grad: _Tensor, input: _Tensor, dim: _int, output: _Tensor) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, input: _Tensor, dim: _int, output: _Tensor) -> _Array:
-        """Gradient of `cumprod`, by a division by each factor; from the first zero on, without division.
+        """Gradient of `cumprod`, by dividing by each factor; from the first zero on, without division.
 
         ``aten::cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -10631,14 +10631,14 @@ class _aten_dim:
     def overloads(self) -> list[str]: ...
 
 class _aten_dist:
-    """p-norm of the difference."""
+    """p-norm of the difference of two tensors."""
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor, p: _Scalar = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, other: _Tensor, p: _Scalar = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor, p: _Scalar = ...) -> _Array:
-        """p-norm of the difference.
+        """p-norm of the difference of two tensors.
 
         ``aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor``"""
     @staticmethod
@@ -11059,7 +11059,7 @@ class _aten_embedding_renorm_:
     def overloads(self) -> list[str]: ...
 
 class _aten_empty:
-    """An uninitialized tensor of a shape.
+    """An uninitialized tensor of the given shape.
 
     Like ``numpy.empty``, with 2 known differences: ``torchnp explain empty``."""
     @overload
@@ -11068,7 +11068,7 @@ class _aten_empty:
     def __call__(_, /, size: Sequence[_int], *, memory_format: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def memory_format(size: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """An uninitialized tensor of a shape.
+        """An uninitialized tensor of the given shape.
 
         ``aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
@@ -11079,7 +11079,7 @@ class _aten_empty:
     def overloads(self) -> list[str]: ...
 
 class _aten_empty_like:
-    """An uninitialized tensor with another's shape, dtype and order of dimensions.
+    """An uninitialized tensor with another tensor's shape, dtype and memory order of dimensions.
 
     Like ``numpy.empty_like``, with 1 known difference: ``torchnp explain empty_like``."""
     @overload
@@ -11088,7 +11088,7 @@ class _aten_empty_like:
     def __call__(_, /, self: _Tensor, *, memory_format: Any | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ..., memory_format: Any | None = ...) -> _Array:
-        """An uninitialized tensor with another's shape, dtype and order of dimensions.
+        """An uninitialized tensor with another tensor's shape, dtype and memory order of dimensions.
 
         ``aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor``"""
     @staticmethod
@@ -11099,7 +11099,7 @@ class _aten_empty_like:
     def overloads(self) -> list[str]: ...
 
 class _aten_empty_permuted:
-    """An uninitialized tensor whose dimensions lie in the given order, from the widest stride to the narrowest.
+    """An uninitialized tensor whose dimensions have the given order in memory, from largest to smallest stride.
 
     Like ``numpy.empty``, with 1 known difference: ``torchnp explain empty_permuted``."""
     @overload
@@ -11108,7 +11108,7 @@ class _aten_empty_permuted:
     def __call__(_, /, size: Sequence[_int], physical_layout: Sequence[_int], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(size: Sequence[_int], physical_layout: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """An uninitialized tensor whose dimensions lie in the given order, from the widest stride to the narrowest.
+        """An uninitialized tensor whose dimensions have the given order in memory, from largest to smallest stride.
 
         ``aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -11119,7 +11119,7 @@ class _aten_empty_permuted:
     def overloads(self) -> list[str]: ...
 
 class _aten_empty_strided:
-    """An uninitialized tensor of a shape and strides, in elements.
+    """An uninitialized tensor of the given shape and strides, in elements.
 
     Like ``numpy.ndarray``, with 2 known differences: ``torchnp explain empty_strided``."""
     @overload
@@ -11128,7 +11128,7 @@ class _aten_empty_strided:
     def __call__(_, /, size: Sequence[_int], stride: Sequence[_int], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(size: Sequence[_int], stride: Sequence[_int], *, dtype: _ScalarType | None = ..., layout: Any | None = ..., device: Any | None = ..., pin_memory: _bool | None = ...) -> _Array:
-        """An uninitialized tensor of a shape and strides, in elements.
+        """An uninitialized tensor of the given shape and strides, in elements.
 
         ``aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
@@ -11517,14 +11517,14 @@ class _aten_fake_quantize_per_channel_affine:
     def overloads(self) -> list[str]: ...
 
 class _aten_fake_quantize_per_channel_affine_cachemask:
-    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, per channel."""
+    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point (possibly a float) per channel."""
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, scale: _Tensor, zero_point: _Tensor, axis: _int, quant_min: _int, quant_max: _int) -> tuple[_Array, _Array]:
-        """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, per channel.
+        """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point (possibly a float) per channel.
 
         ``aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)``"""
     @staticmethod
@@ -11591,11 +11591,11 @@ class _aten_fake_quantize_per_tensor_affine_cachemask_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_fbgemm_linear_quantize_weight:
-    """A weight as int8, its row sums less their zero points, and its scale and zero point."""
+    """A weight as int8, its row sums after the zero point is subtracted, its scale, and its zero point."""
     def __call__(_, /, input: _Tensor) -> tuple[_Array, _Array, _float, _int]: ...
     @staticmethod
     def default(input: _Tensor) -> tuple[_Array, _Array, _float, _int]:
-        """A weight as int8, its row sums less their zero points, and its scale and zero point.
+        """A weight as int8, its row sums after the zero point is subtracted, its scale, and its zero point.
 
         ``aten::fbgemm_linear_quantize_weight(Tensor input) -> (Tensor, Tensor, float, int)``"""
     def overloads(self) -> list[str]: ...
@@ -11721,19 +11721,19 @@ class _aten_fft_fftn:
     def overloads(self) -> list[str]: ...
 
 class _aten_fft_fftshift:
-    """The zero frequency moved to the middle.
+    """The spectrum with the zero frequency moved to the middle.
 
     Like ``numpy.fft.fftshift``, with 1 known difference: ``torchnp explain fft_fftshift``."""
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: Sequence[_int] | _int | None = ...) -> _Array:
-        """The zero frequency moved to the middle.
+        """The spectrum with the zero frequency moved to the middle.
 
         ``aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_fft_hfft:
-    """Transform of a signal with Hermitian symmetry, which is real.
+    """Fourier transform of a signal with Hermitian symmetry; the result is real.
 
     Like ``numpy.fft.hfft``, with 2 known differences: ``torchnp explain fft_hfft``."""
     @overload
@@ -11742,12 +11742,12 @@ class _aten_fft_hfft:
     def __call__(_, /, self: _Tensor, n: _int | None = ..., dim: _int = ..., norm: _str | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, n: _int | None = ..., dim: _int = ..., norm: _str | None = ...) -> _Array:
-        """Transform of a signal with Hermitian symmetry, which is real.
+        """Fourier transform of a signal with Hermitian symmetry; the result is real.
 
         ``aten::fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor``"""
     @staticmethod
     def out(self: _Tensor, n: _int | None = ..., dim: _int = ..., norm: _str | None = ..., *, out: _Array) -> _Array:
-        """Transform of a signal with Hermitian symmetry, which is real.
+        """Fourier transform of a signal with Hermitian symmetry; the result is real.
 
         ``aten::fft_hfft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -11977,7 +11977,7 @@ class _aten_fft_irfftn:
     def overloads(self) -> list[str]: ...
 
 class _aten_fft_rfft:
-    """The n // 2 + 1 frequencies of a real signal.
+    """Fourier transform of a real signal: the first n // 2 + 1 frequencies.
 
     Like ``numpy.fft.rfft``, with 3 known differences: ``torchnp explain fft_rfft``."""
     @overload
@@ -11986,12 +11986,12 @@ class _aten_fft_rfft:
     def __call__(_, /, self: _Tensor, n: _int | None = ..., dim: _int = ..., norm: _str | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, n: _int | None = ..., dim: _int = ..., norm: _str | None = ...) -> _Array:
-        """The n // 2 + 1 frequencies of a real signal.
+        """Fourier transform of a real signal: the first n // 2 + 1 frequencies.
 
         ``aten::fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor``"""
     @staticmethod
     def out(self: _Tensor, n: _int | None = ..., dim: _int = ..., norm: _str | None = ..., *, out: _Array) -> _Array:
-        """The n // 2 + 1 frequencies of a real signal.
+        """Fourier transform of a real signal: the first n // 2 + 1 frequencies.
 
         ``aten::fft_rfft.out(Tensor self, SymInt? n=None, int dim=-1, str? norm=None, *, Tensor(a!) out) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -12080,7 +12080,7 @@ class _aten_fill:
         ``aten::fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def Tensor(self: _Tensor, value: _Tensor) -> _Array:
-        """A tensor of another's shape and dtype, filled with the number in a 0-d tensor.
+        """A tensor of another tensor's shape and dtype, filled with the number in a 0-d tensor.
 
         ``aten::fill.Tensor(Tensor self, Tensor value) -> Tensor``"""
     @staticmethod
@@ -12661,7 +12661,7 @@ class _aten_fused_moving_avg_obs_fake_quant:
     def overloads(self) -> list[str]: ...
 
 class _aten_gather:
-    """Read along one dimension at the positions in the index, and elsewhere at the index's own coordinates.
+    """Elements read at the positions in ``index`` along ``dim``, and at the index's own coordinates elsewhere.
 
     Like ``numpy.take_along_axis``, with 2 known differences: ``torchnp explain gather``."""
     @overload
@@ -12670,7 +12670,7 @@ class _aten_gather:
     def __call__(_, /, self: _Tensor, dim: _int, index: _Tensor, *, sparse_grad: _bool = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, index: _Tensor, *, sparse_grad: _bool = ...) -> _Array:
-        """Read along one dimension at the positions in the index, and elsewhere at the index's own coordinates.
+        """Elements read at the positions in ``index`` along ``dim``, and at the index's own coordinates elsewhere.
 
         ``aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor``"""
     @staticmethod
@@ -13536,14 +13536,14 @@ class _aten_hardswish_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_hardtanh:
-    """Limit to [min_val, max_val], in the tensor's own dtype."""
+    """Elements limited to [min_val, max_val], in the tensor's own dtype."""
     @overload
     def __call__(_, /, self: _Tensor, min_val: _Scalar = ..., max_val: _Scalar = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, min_val: _Scalar = ..., max_val: _Scalar = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, min_val: _Scalar = ..., max_val: _Scalar = ...) -> _Array:
-        """Limit to [min_val, max_val], in the tensor's own dtype.
+        """Elements limited to [min_val, max_val], in the tensor's own dtype.
 
         ``aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor``"""
     @staticmethod
@@ -13696,7 +13696,7 @@ class _aten_histogram:
     def overloads(self) -> list[str]: ...
 
 class _aten_histogramdd:
-    """Counts or sums of weights in boxes of equal size, and the edges of each dimension.
+    """Counts or sums of weights in multidimensional bins of equal size, and the edges of each dimension.
 
     Like ``numpy.histogramdd``, with 4 known differences: ``torchnp explain histogramdd``."""
     @overload
@@ -13707,12 +13707,12 @@ class _aten_histogramdd:
     def __call__(_, /, self: _Tensor, bins: Sequence[_Tensor], range: Sequence[_float] | None = ..., weight: _Tensor | None = ..., density: _bool = ...) -> tuple[_Array, _list[_Array]]: ...
     @staticmethod
     def default(self: _Tensor, bins: Sequence[_int], range: Sequence[_float] | None = ..., weight: _Tensor | None = ..., density: _bool = ...) -> tuple[_Array, _list[_Array]]:
-        """Counts or sums of weights in boxes of equal size, and the edges of each dimension.
+        """Counts or sums of weights in multidimensional bins of equal size, and the edges of each dimension.
 
         ``aten::histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)``"""
     @staticmethod
     def int_bins(self: _Tensor, bins: _int, range: Sequence[_float] | None = ..., weight: _Tensor | None = ..., density: _bool = ...) -> tuple[_Array, _list[_Array]]:
-        """Counts or sums of weights in boxes of equal size, and the edges of each dimension.
+        """Counts or sums of weights in multidimensional bins of equal size, and the edges of each dimension.
 
         ``aten::histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)``"""
     @staticmethod
@@ -14217,11 +14217,11 @@ class _aten_inner:
     def overloads(self) -> list[str]: ...
 
 class _aten_instance_norm:
-    """Normalisation of each sample by itself; the running statistics take the mean over samples."""
+    """Normalisation of each sample separately; the running statistics are averaged over the samples."""
     def __call__(_, /, input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> _Array: ...
     @staticmethod
     def default(input: _Tensor, weight: _Tensor | None, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> _Array:
-        """Normalisation of each sample by itself; the running statistics take the mean over samples.
+        """Normalisation of each sample separately; the running statistics are averaged over the samples.
 
         ``aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -14645,7 +14645,7 @@ class _aten_kl_div:
     def overloads(self) -> list[str]: ...
 
 class _aten_kron:
-    """Each element of the first times all of the second, laid out in blocks.
+    """For each element of the first tensor, a block: the second tensor times that element.
 
     Like ``numpy.kron``, with 1 known difference: ``torchnp explain kron``."""
     @overload
@@ -14654,7 +14654,7 @@ class _aten_kron:
     def __call__(_, /, self: _Tensor, other: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
-        """Each element of the first times all of the second, laid out in blocks.
+        """For each element of the first tensor, a block: the second tensor times that element.
 
         ``aten::kron(Tensor self, Tensor other) -> Tensor``"""
     @staticmethod
@@ -14665,7 +14665,7 @@ class _aten_kron:
     def overloads(self) -> list[str]: ...
 
 class _aten_kthvalue:
-    """The k-th smallest element along a dimension, counted from 1, and its index; NaN is the largest.
+    """The k-th smallest element (k from 1) along a dimension, and its index; NaN counts as the largest.
 
     Like ``numpy.partition``, with 3 known differences: ``torchnp explain kthvalue``."""
     @overload
@@ -14674,7 +14674,7 @@ class _aten_kthvalue:
     def __call__(_, /, self: _Tensor, k: _int, dim: _int = ..., keepdim: _bool = ..., *, values: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, k: _int, dim: _int = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """The k-th smallest element along a dimension, counted from 1, and its index; NaN is the largest.
+        """The k-th smallest element (k from 1) along a dimension, and its index; NaN counts as the largest.
 
         ``aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -15957,7 +15957,7 @@ class _aten_linalg_tensorinv:
     def overloads(self) -> list[str]: ...
 
 class _aten_linalg_tensorsolve:
-    """Solution of a system whose matrix is a tensor.
+    """Solution of a linear system whose matrix is given as a tensor.
 
     Like ``numpy.linalg.tensorsolve``, with no known difference: ``torchnp explain linalg_tensorsolve``."""
     @overload
@@ -15966,7 +15966,7 @@ class _aten_linalg_tensorsolve:
     def __call__(_, /, self: _Tensor, other: _Tensor, dims: Sequence[_int] | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor, dims: Sequence[_int] | None = ...) -> _Array:
-        """Solution of a system whose matrix is a tensor.
+        """Solution of a linear system whose matrix is given as a tensor.
 
         ``aten::linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor``"""
     @staticmethod
@@ -15977,19 +15977,19 @@ class _aten_linalg_tensorsolve:
     def overloads(self) -> list[str]: ...
 
 class _aten_linalg_vander:
-    """Rows of increasing powers 0 to N - 1.
+    """Each value's powers 0 to N - 1, as a row.
 
     Like ``numpy.vander``, with 4 known differences: ``torchnp explain linalg_vander``."""
     def __call__(_, /, x: _Tensor, *, N: _int | None = ...) -> _Array: ...
     @staticmethod
     def default(x: _Tensor, *, N: _int | None = ...) -> _Array:
-        """Rows of increasing powers 0 to N - 1.
+        """Each value's powers 0 to N - 1, as a row.
 
         ``aten::linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_linalg_vecdot:
-    """Sums of products along a dimension, the first conjugated.
+    """Sums of products along a dimension; the first factor is conjugated.
 
     Like ``numpy.linalg.vecdot``, with 5 known differences: ``torchnp explain linalg_vecdot``."""
     @overload
@@ -15998,7 +15998,7 @@ class _aten_linalg_vecdot:
     def __call__(_, /, x: _Tensor, y: _Tensor, *, dim: _int = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(x: _Tensor, y: _Tensor, *, dim: _int = ...) -> _Array:
-        """Sums of products along a dimension, the first conjugated.
+        """Sums of products along a dimension; the first factor is conjugated.
 
         ``aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor``"""
     @staticmethod
@@ -16587,14 +16587,14 @@ class _aten_logit_:
     def overloads(self) -> list[str]: ...
 
 class _aten_logit_backward:
-    """``g / (x * (1 - x))``; NaN outside [0, 1] without eps, 0 outside [eps, 1 - eps] with it."""
+    """``g / (x * (1 - x))``; without eps NaN outside [0, 1], with eps 0 outside [eps, 1 - eps]."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, eps: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, eps: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, eps: _float | None = ...) -> _Array:
-        """``g / (x * (1 - x))``; NaN outside [0, 1] without eps, 0 outside [eps, 1 - eps] with it.
+        """``g / (x * (1 - x))``; without eps NaN outside [0, 1], with eps 0 outside [eps, 1 - eps].
 
         ``aten::logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor``"""
     @staticmethod
@@ -16667,14 +16667,14 @@ class _aten_logspace:
     def overloads(self) -> list[str]: ...
 
 class _aten_logsumexp:
-    """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
+    """log(sum(exp(x))) over dimensions, without overflow; -inf where all elements are -inf."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int, keepdim: _bool = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int, keepdim: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: Sequence[_int] | _int, keepdim: _bool = ...) -> _Array:
-        """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf.
+        """log(sum(exp(x))) over dimensions, without overflow; -inf where all elements are -inf.
 
         ``aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor``"""
     @staticmethod
@@ -16889,7 +16889,7 @@ class _aten_masked_fill_:
     def overloads(self) -> list[str]: ...
 
 class _aten_masked_scatter:
-    """The tensor with elements of ``source``, one after the other, where the mask is true.
+    """The tensor with the elements of ``source``, taken one after the other, where the mask is true.
 
     Like ``numpy.place``, with 4 known differences: ``torchnp explain masked_scatter``."""
     @overload
@@ -16898,7 +16898,7 @@ class _aten_masked_scatter:
     def __call__(_, /, self: _Tensor, mask: _Tensor, source: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mask: _Tensor, source: _Tensor) -> _Array:
-        """The tensor with elements of ``source``, one after the other, where the mask is true.
+        """The tensor with the elements of ``source``, taken one after the other, where the mask is true.
 
         ``aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor``"""
     @staticmethod
@@ -16931,7 +16931,7 @@ class _aten_masked_scatter_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_masked_select:
-    """The elements where the mask is true, in one dimension.
+    """The elements where the mask is true, as a vector.
 
     Like ``numpy.extract``, with 1 known difference: ``torchnp explain masked_select``."""
     @overload
@@ -16940,7 +16940,7 @@ class _aten_masked_select:
     def __call__(_, /, self: _Tensor, mask: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mask: _Tensor) -> _Array:
-        """The elements where the mask is true, in one dimension.
+        """The elements where the mask is true, as a vector.
 
         ``aten::masked_select(Tensor self, Tensor mask) -> Tensor``"""
     @staticmethod
@@ -17019,11 +17019,11 @@ class _aten_matrix_exp:
     def overloads(self) -> list[str]: ...
 
 class _aten_matrix_exp_backward:
-    """The gradient of a matrix exponential: the upper right block of a block matrix's exponential."""
+    """The gradient of a matrix exponential, which is the upper right block of the exponential of a block matrix."""
     def __call__(_, /, self: _Tensor, grad: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, grad: _Tensor) -> _Array:
-        """The gradient of a matrix exponential: the upper right block of a block matrix's exponential.
+        """The gradient of a matrix exponential, which is the upper right block of the exponential of a block matrix.
 
         ``aten::matrix_exp_backward(Tensor self, Tensor grad) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -17139,7 +17139,7 @@ class _aten_max_pool2d_backward:
         ``aten::max_pool2d_backward.out(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = ...) -> _Array:
-        """The gradient of `max_pool2d`, for which the maxima are found again; torch has it on other devices only.
+        """The gradient of `max_pool2d`; it finds the maxima again. torch has it on other devices only.
 
         ``aten::max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -18160,14 +18160,14 @@ class _aten_multi_margin_loss_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_multilabel_margin_loss:
-    """The loss of `multilabel_margin_loss_forward` alone."""
+    """Only the loss of `multilabel_margin_loss_forward`."""
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, reduction: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, reduction: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, target: _Tensor, reduction: _int = ...) -> _Array:
-        """The loss of `multilabel_margin_loss_forward` alone.
+        """Only the loss of `multilabel_margin_loss_forward`.
 
         ``aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor``"""
     @staticmethod
@@ -18333,7 +18333,7 @@ class _aten_mvlgamma_:
     def overloads(self) -> list[str]: ...
 
 class _aten_nan_to_num:
-    """The tensor with nan replaced by ``nan`` (or 0), infinities by ``posinf``, ``neginf`` (or the finite limits).
+    """The tensor with nan replaced by ``nan`` (or 0), infinities by ``posinf`` and ``neginf`` (or finite limits).
 
     Like ``numpy.nan_to_num``, with 1 known difference: ``torchnp explain nan_to_num``."""
     @overload
@@ -18342,7 +18342,7 @@ class _aten_nan_to_num:
     def __call__(_, /, self: _Tensor, nan: _float | None = ..., posinf: _float | None = ..., neginf: _float | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, nan: _float | None = ..., posinf: _float | None = ..., neginf: _float | None = ...) -> _Array:
-        """The tensor with nan replaced by ``nan`` (or 0), infinities by ``posinf``, ``neginf`` (or the finite limits).
+        """The tensor with nan replaced by ``nan`` (or 0), infinities by ``posinf`` and ``neginf`` (or finite limits).
 
         ``aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor``"""
     @staticmethod
@@ -18473,7 +18473,7 @@ class _aten_nansum:
     def overloads(self) -> list[str]: ...
 
 class _aten_narrow:
-    """``length`` indices of a dimension from ``start`` on; an index out of range is an error.
+    """The ``length`` indices of a dimension from ``start`` on; an index out of range is an error.
 
     Like ``numpy.ndarray.__getitem__``, with 1 known difference: ``torchnp explain narrow``."""
     @overload
@@ -18482,7 +18482,7 @@ class _aten_narrow:
     def __call__(_, /, self: _Tensor, dim: _int, start: _Tensor, length: _int) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: _int, start: _int, length: _int) -> _Array:
-        """``length`` indices of a dimension from ``start`` on; an index out of range is an error.
+        """The ``length`` indices of a dimension from ``start`` on; an index out of range is an error.
 
         ``aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)``"""
     @staticmethod
@@ -18559,14 +18559,14 @@ class _aten_native_channel_shuffle:
     def overloads(self) -> list[str]: ...
 
 class _aten_native_dropout:
-    """Zero with probability p and scale the rest by 1 / (1 - p); also the mask of kept elements."""
+    """The elements, set to zero with probability p, else scaled by 1 / (1 - p); also the mask of kept elements."""
     @overload
     def __call__(_, /, input: _Tensor, p: _float, train: _bool | None) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, input: _Tensor, p: _float, train: _bool | None, *, out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(input: _Tensor, p: _float, train: _bool | None) -> tuple[_Array, _Array]:
-        """Zero with probability p and scale the rest by 1 / (1 - p); also the mask of kept elements.
+        """The elements, set to zero with probability p, else scaled by 1 / (1 - p); also the mask of kept elements.
 
         ``aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -18951,14 +18951,14 @@ class _aten_nextafter_:
     def overloads(self) -> list[str]: ...
 
 class _aten_nll_loss:
-    """The loss of `nll_loss_forward` alone."""
+    """Only the loss of `nll_loss_forward`."""
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ...) -> _Array:
-        """The loss of `nll_loss_forward` alone.
+        """Only the loss of `nll_loss_forward`.
 
         ``aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor``"""
     @staticmethod
@@ -18969,14 +18969,14 @@ class _aten_nll_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten_nll_loss2d:
-    """The loss of `nll_loss2d_forward` alone."""
+    """Only the loss of `nll_loss2d_forward`."""
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, target: _Tensor, weight: _Tensor | None = ..., reduction: _int = ..., ignore_index: _int = ...) -> _Array:
-        """The loss of `nll_loss2d_forward` alone.
+        """Only the loss of `nll_loss2d_forward`.
 
         ``aten::nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor``"""
     @staticmethod
@@ -19023,14 +19023,14 @@ class _aten_nll_loss2d_forward:
     def overloads(self) -> list[str]: ...
 
 class _aten_nll_loss_backward:
-    """Gradient of the loss: minus the weight times the output's gradient at the target class, 0 elsewhere."""
+    """Gradient of the loss: at the target class, minus the weight times the output's gradient; 0 elsewhere."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, target: _Tensor, weight: _Tensor | None, reduction: _int, ignore_index: _int, total_weight: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, target: _Tensor, weight: _Tensor | None, reduction: _int, ignore_index: _int, total_weight: _Tensor, *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, target: _Tensor, weight: _Tensor | None, reduction: _int, ignore_index: _int, total_weight: _Tensor) -> _Array:
-        """Gradient of the loss: minus the weight times the output's gradient at the target class, 0 elsewhere.
+        """Gradient of the loss: at the target class, minus the weight times the output's gradient; 0 elsewhere.
 
         ``aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor``"""
     @staticmethod
@@ -19101,7 +19101,7 @@ class _aten_nonzero_numpy:
     def overloads(self) -> list[str]: ...
 
 class _aten_nonzero_static:
-    """The first ``size`` positions of nonzero elements, filled up with rows of one number.
+    """The first ``size`` positions of nonzero elements, padded with rows of ``fill_value``.
 
     Like ``numpy.argwhere``, with 1 known difference: ``torchnp explain nonzero_static``."""
     @overload
@@ -19110,7 +19110,7 @@ class _aten_nonzero_static:
     def __call__(_, /, self: _Tensor, *, size: _int, fill_value: _int = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, *, size: _int, fill_value: _int = ...) -> _Array:
-        """The first ``size`` positions of nonzero elements, filled up with rows of one number.
+        """The first ``size`` positions of nonzero elements, padded with rows of ``fill_value``.
 
         ``aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor``"""
     @staticmethod
@@ -19262,25 +19262,25 @@ class _aten_normal:
     def overloads(self) -> list[str]: ...
 
 class _aten_normal_:
-    """Fill with normal values; if not contiguous, one value at a time, from other random words.
+    """Fill with normal values; a tensor that is not contiguous gets other values, drawn one at a time.
 
     Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal_``."""
     def __call__(_, /, self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Fill with normal values; if not contiguous, one value at a time, from other random words.
+        """Fill with normal values; a tensor that is not contiguous gets other values, drawn one at a time.
 
         ``aten::normal_(Tensor(a!) self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_normal_functional:
-    """Normal values in another tensor's shape and layout; of complex numbers, each part has half the variance.
+    """Normal values in another tensor's shape and layout; each part of a complex number has half the variance.
 
     Like ``numpy.random.normal``, with 4 known differences: ``torchnp explain normal_functional``."""
     def __call__(_, /, self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, mean: _float = ..., std: _float = ..., *, generator: Any | None = ...) -> _Array:
-        """Normal values in another tensor's shape and layout; of complex numbers, each part has half the variance.
+        """Normal values in another tensor's shape and layout; each part of a complex number has half the variance.
 
         ``aten::normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -19588,11 +19588,11 @@ class _aten_permute_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_pin_memory:
-    """The tensor itself: there is no accelerator to pin memory for (without one torch refuses)."""
+    """The tensor itself: there is no accelerator to pin memory for (torch raises an error without one)."""
     def __call__(_, /, self: _Tensor, device: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, device: Any | None = ...) -> _Array:
-        """The tensor itself: there is no accelerator to pin memory for (without one torch refuses).
+        """The tensor itself: there is no accelerator to pin memory for (torch raises an error without one).
 
         ``aten::pin_memory(Tensor(a) self, Device? device=None) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -19676,14 +19676,14 @@ class _aten_poisson_nll_loss:
     def overloads(self) -> list[str]: ...
 
 class _aten_polar:
-    """Complex numbers from absolute values and angles."""
+    """Complex numbers with the given absolute values and angles."""
     @overload
     def __call__(_, /, abs: _Tensor, angle: _Tensor) -> _Array: ...
     @overload
     def __call__(_, /, abs: _Tensor, angle: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(abs: _Tensor, angle: _Tensor) -> _Array:
-        """Complex numbers from absolute values and angles.
+        """Complex numbers with the given absolute values and angles.
 
         ``aten::polar(Tensor abs, Tensor angle) -> Tensor``"""
     @staticmethod
@@ -19806,11 +19806,11 @@ class _aten_pow_:
     def overloads(self) -> list[str]: ...
 
 class _aten_prelu:
-    """``self`` where positive, else ``weight * self`` with one weight in all or one for each channel (dimension 1)."""
+    """``self`` where positive, else ``weight * self``; there is a single weight, or one per channel (dimension 1)."""
     def __call__(_, /, self: _Tensor, weight: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, weight: _Tensor) -> _Array:
-        """``self`` where positive, else ``weight * self`` with one weight in all or one for each channel (dimension 1).
+        """``self`` where positive, else ``weight * self``; there is a single weight, or one per channel (dimension 1).
 
         ``aten::prelu(Tensor self, Tensor weight) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -20691,14 +20691,14 @@ class _aten_remainder_:
     def overloads(self) -> list[str]: ...
 
 class _aten_renorm:
-    """The tensor with each slice along ``dim`` whose p-norm exceeds ``maxnorm`` scaled down to that norm."""
+    """The tensor with slices along ``dim`` scaled down to a p-norm of ``maxnorm`` if their norm is larger."""
     @overload
     def __call__(_, /, self: _Tensor, p: _Scalar, dim: _int, maxnorm: _Scalar) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, p: _Scalar, dim: _int, maxnorm: _Scalar, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, p: _Scalar, dim: _int, maxnorm: _Scalar) -> _Array:
-        """The tensor with each slice along ``dim`` whose p-norm exceeds ``maxnorm`` scaled down to that norm.
+        """The tensor with slices along ``dim`` scaled down to a p-norm of ``maxnorm`` if their norm is larger.
 
         ``aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor``"""
     @staticmethod
@@ -20739,7 +20739,7 @@ class _aten_repeat:
     def overloads(self) -> list[str]: ...
 
 class _aten_repeat_interleave:
-    """Each index i, repeated ``repeats[i]`` times.
+    """Each index i repeated ``repeats[i]`` times.
 
     Like ``numpy.repeat``, with 2 known differences: ``torchnp explain repeat_interleave``."""
     @overload
@@ -20752,7 +20752,7 @@ class _aten_repeat_interleave:
     def __call__(_, /, repeats: _Tensor, *, output_size: _int | None = ..., out: _Array) -> _Array: ...
     @staticmethod
     def Tensor(repeats: _Tensor, *, output_size: _int | None = ...) -> _Array:
-        """Each index i, repeated ``repeats[i]`` times.
+        """Each index i repeated ``repeats[i]`` times.
 
         ``aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor``"""
     @staticmethod
@@ -21249,14 +21249,14 @@ class _aten_rrelu_:
     def overloads(self) -> list[str]: ...
 
 class _aten_rrelu_with_noise:
-    """`rrelu_with_noise_functional`, with the slopes written into noise."""
+    """`rrelu_with_noise_functional`, with the slopes written into ``noise``."""
     @overload
     def __call__(_, /, self: _Tensor, noise: _Array, lower: _Scalar = ..., upper: _Scalar = ..., training: _bool = ..., generator: Any | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, noise: _Array, lower: _Scalar = ..., upper: _Scalar = ..., training: _bool = ..., generator: Any | None = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, noise: _Array, lower: _Scalar = ..., upper: _Scalar = ..., training: _bool = ..., generator: Any | None = ...) -> _Array:
-        """`rrelu_with_noise_functional`, with the slopes written into noise.
+        """`rrelu_with_noise_functional`, with the slopes written into ``noise``.
 
         ``aten::rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor``"""
     @staticmethod
@@ -21267,24 +21267,24 @@ class _aten_rrelu_with_noise:
     def overloads(self) -> list[str]: ...
 
 class _aten_rrelu_with_noise_:
-    """`rrelu_with_noise` written into self."""
+    """`rrelu_with_noise`, written into ``self``."""
     def __call__(_, /, self: _Array, noise: _Array, lower: _Scalar = ..., upper: _Scalar = ..., training: _bool = ..., generator: Any | None = ...) -> _Array: ...
     @staticmethod
     def default(self: _Array, noise: _Array, lower: _Scalar = ..., upper: _Scalar = ..., training: _bool = ..., generator: Any | None = ...) -> _Array:
-        """`rrelu_with_noise` written into self.
+        """`rrelu_with_noise`, written into ``self``.
 
         ``aten::rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_rrelu_with_noise_backward:
-    """``g`` times the random slopes of the forward pass, or in evaluation the mean slope where x is not positive."""
+    """``g`` times the random slopes of the forward pass; in evaluation, the mean slope where x is not positive."""
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, noise: _Tensor, lower: _Scalar, upper: _Scalar, training: _bool, self_is_result: _bool) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, self: _Tensor, noise: _Tensor, lower: _Scalar, upper: _Scalar, training: _bool, self_is_result: _bool, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, self: _Tensor, noise: _Tensor, lower: _Scalar, upper: _Scalar, training: _bool, self_is_result: _bool) -> _Array:
-        """``g`` times the random slopes of the forward pass, or in evaluation the mean slope where x is not positive.
+        """``g`` times the random slopes of the forward pass; in evaluation, the mean slope where x is not positive.
 
         ``aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor``"""
     @staticmethod
@@ -21295,11 +21295,11 @@ class _aten_rrelu_with_noise_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_rrelu_with_noise_functional:
-    """Scale elements that are not positive, in training by a random slope each; also the slopes."""
+    """Leaky ReLU, in training with a random slope for each element; also the slopes."""
     def __call__(_, /, self: _Tensor, noise: _Tensor, lower: _Scalar = ..., upper: _Scalar = ..., training: _bool = ..., generator: Any | None = ...) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, noise: _Tensor, lower: _Scalar = ..., upper: _Scalar = ..., training: _bool = ..., generator: Any | None = ...) -> tuple[_Array, _Array]:
-        """Scale elements that are not positive, in training by a random slope each; also the slopes.
+        """Leaky ReLU, in training with a random slope for each element; also the slopes.
 
         ``aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)``"""
     def overloads(self) -> list[str]: ...
@@ -21387,11 +21387,11 @@ class _aten_scalar_tensor:
     def overloads(self) -> list[str]: ...
 
 class _aten_scaled_dot_product_attention:
-    """Values averaged by the softmax of queries times keys."""
+    """Averages of the values, weighted by the softmax of the scaled products of queries and keys."""
     def __call__(_, /, query: _Tensor, key: _Tensor, value: _Tensor, attn_mask: _Tensor | None = ..., dropout_p: _float = ..., is_causal: _bool = ..., *, scale: _float | None = ..., enable_gqa: _bool = ...) -> _Array: ...
     @staticmethod
     def default(query: _Tensor, key: _Tensor, value: _Tensor, attn_mask: _Tensor | None = ..., dropout_p: _float = ..., is_causal: _bool = ..., *, scale: _float | None = ..., enable_gqa: _bool = ...) -> _Array:
-        """Values averaged by the softmax of queries times keys.
+        """Averages of the values, weighted by the softmax of the scaled products of queries and keys.
 
         ``aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -22092,11 +22092,11 @@ class _aten_slice_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_slice_inverse:
-    """The tensor, in the layout of ``src``, of which ``self`` is a slice."""
+    """The tensor of which ``self`` is a slice, with the sizes, strides and offset of ``src``."""
     def __call__(_, /, self: _Tensor, src: _Tensor, dim: _int = ..., start: _int | None = ..., end: _int | None = ..., step: _int = ...) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, src: _Tensor, dim: _int = ..., start: _int | None = ..., end: _int | None = ..., step: _int = ...) -> _Array:
-        """The tensor, in the layout of ``src``, of which ``self`` is a slice.
+        """The tensor of which ``self`` is a slice, with the sizes, strides and offset of ``src``.
 
         ``aten::slice_inverse(Tensor(a) self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -22376,14 +22376,14 @@ class _aten_softplus_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_softshrink:
-    """Move toward 0 by ``lambd``, stopping there."""
+    """Each element moved toward 0 by ``lambd``, but not past 0."""
     @overload
     def __call__(_, /, self: _Tensor, lambd: _Scalar = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, lambd: _Scalar = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, lambd: _Scalar = ...) -> _Array:
-        """Move toward 0 by ``lambd``, stopping there.
+        """Each element moved toward 0 by ``lambd``, but not past 0.
 
         ``aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor``"""
     @staticmethod
@@ -22412,7 +22412,7 @@ class _aten_softshrink_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_sort:
-    """Elements sorted along a dimension, and their indices; NaN is the largest.
+    """Elements sorted along a dimension, and their indices; NaN counts as the largest.
 
     Like ``numpy.sort``, with 4 known differences: ``torchnp explain sort``."""
     @overload
@@ -22425,12 +22425,12 @@ class _aten_sort:
     def __call__(_, /, self: _Tensor, dim: _int = ..., descending: _bool = ..., *, values: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, dim: _int = ..., descending: _bool = ...) -> tuple[_Array, _Array]:
-        """Elements sorted along a dimension, and their indices; NaN is the largest.
+        """Elements sorted along a dimension, and their indices; NaN counts as the largest.
 
         ``aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)``"""
     @staticmethod
     def stable(self: _Tensor, *, stable: _bool | None, dim: _int = ..., descending: _bool = ...) -> tuple[_Array, _Array]:
-        """Elements sorted along a dimension, and their indices; NaN is the largest.
+        """Elements sorted along a dimension, and their indices; NaN counts as the largest.
 
         ``aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -23314,14 +23314,14 @@ class _aten_special_logit:
     def overloads(self) -> list[str]: ...
 
 class _aten_special_logsumexp:
-    """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
+    """log(sum(exp(x))) over dimensions, without overflow; -inf where all elements are -inf."""
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int, keepdim: _bool = ...) -> _Array: ...
     @overload
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int, keepdim: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, dim: Sequence[_int] | _int, keepdim: _bool = ...) -> _Array:
-        """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf.
+        """log(sum(exp(x))) over dimensions, without overflow; -inf where all elements are -inf.
 
         ``aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor``"""
     @staticmethod
@@ -24102,12 +24102,12 @@ class _aten_squeeze:
         ``aten::squeeze(Tensor(a) self) -> Tensor(a)``"""
     @staticmethod
     def dim(self: _Tensor, dim: _int) -> _Array:
-        """The tensor without the given dimensions; those whose size is not 1 stay.
+        """The tensor without those of the given dimensions that have size 1.
 
         ``aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)``"""
     @staticmethod
     def dims(self: _Tensor, dim: Sequence[_int]) -> _Array:
-        """The tensor without the given dimensions; those whose size is not 1 stay.
+        """The tensor without those of the given dimensions that have size 1.
 
         ``aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -24778,7 +24778,7 @@ class _aten_tanh_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_tensor_split:
-    """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
+    """Pieces split at the indices, or a number of pieces, the first of which may be larger by one.
 
     Like ``numpy.array_split``, with 1 known difference: ``torchnp explain tensor_split``."""
     @overload
@@ -24789,23 +24789,23 @@ class _aten_tensor_split:
     def __call__(_, /, self: _Tensor, tensor_indices_or_sections: _Tensor, dim: _int = ...) -> _list[_Array]: ...
     @staticmethod
     def sections(self: _Tensor, sections: _int, dim: _int = ...) -> _list[_Array]:
-        """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
+        """Pieces split at the indices, or a number of pieces, the first of which may be larger by one.
 
         ``aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]``"""
     @staticmethod
     def indices(self: _Tensor, indices: Sequence[_int], dim: _int = ...) -> _list[_Array]:
-        """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
+        """Pieces split at the indices, or a number of pieces, the first of which may be larger by one.
 
         ``aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]``"""
     @staticmethod
     def tensor_indices_or_sections(self: _Tensor, tensor_indices_or_sections: _Tensor, dim: _int = ...) -> _list[_Array]:
-        """A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.
+        """Pieces split at the indices, or a number of pieces, the first of which may be larger by one.
 
         ``aten::tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]``"""
     def overloads(self) -> list[str]: ...
 
 class _aten_tensordot:
-    """Sums of products over pairs of dimensions; a size of 1 is summed against any size.
+    """Sums of products over pairs of dimensions; a dimension of size 1 is summed with one of any size.
 
     Like ``numpy.tensordot``, with 3 known differences: ``torchnp explain tensordot``."""
     @overload
@@ -24814,7 +24814,7 @@ class _aten_tensordot:
     def __call__(_, /, self: _Tensor, other: _Tensor, dims_self: Sequence[_int], dims_other: Sequence[_int], *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor, dims_self: Sequence[_int], dims_other: Sequence[_int]) -> _Array:
-        """Sums of products over pairs of dimensions; a size of 1 is summed against any size.
+        """Sums of products over pairs of dimensions; a dimension of size 1 is summed with one of any size.
 
         ``aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor``"""
     @staticmethod
@@ -24965,14 +24965,14 @@ class _aten_to_mkldnn_backward:
     def overloads(self) -> list[str]: ...
 
 class _aten_topk:
-    """The k largest or smallest elements along a dimension and their indices, in order; NaN is the largest."""
+    """The k largest or smallest elements along a dimension and their indices, in order; NaN counts as the largest."""
     @overload
     def __call__(_, /, self: _Tensor, k: _int, dim: _int = ..., largest: _bool = ..., sorted: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, k: _int, dim: _int = ..., largest: _bool = ..., sorted: _bool = ..., *, values: _Array, indices: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, k: _int, dim: _int = ..., largest: _bool = ..., sorted: _bool = ...) -> tuple[_Array, _Array]:
-        """The k largest or smallest elements along a dimension and their indices, in order; NaN is the largest.
+        """The k largest or smallest elements along a dimension and their indices, in order; NaN counts as the largest.
 
         ``aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)``"""
     @staticmethod
@@ -25003,11 +25003,11 @@ class _aten_trace:
     def overloads(self) -> list[str]: ...
 
 class _aten_trace_backward:
-    """Gradient of a trace: zeros with its value along the diagonal."""
+    """Gradient of a trace: zeros with the trace's gradient along the diagonal."""
     def __call__(_, /, grad: _Tensor, sizes: Sequence[_int]) -> _Array: ...
     @staticmethod
     def default(grad: _Tensor, sizes: Sequence[_int]) -> _Array:
-        """Gradient of a trace: zeros with its value along the diagonal.
+        """Gradient of a trace: zeros with the trace's gradient along the diagonal.
 
         ``aten::trace_backward(Tensor grad, SymInt[] sizes) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -25458,14 +25458,14 @@ class _aten_uniform_:
     def overloads(self) -> list[str]: ...
 
 class _aten_unique_consecutive:
-    """The first element of each run of equal values, each element's run, and the lengths of the runs."""
+    """The first element of each run of equal values, the number of each element's run, and the lengths of the runs."""
     @overload
     def __call__(_, /, self: _Tensor, return_inverse: _bool = ..., return_counts: _bool = ..., dim: _int | None = ...) -> tuple[_Array, _Array, _Array]: ...
     @overload
     def __call__(_, /, self: _Tensor, return_inverse: _bool = ..., return_counts: _bool = ..., dim: _int | None = ..., *, out0: _Array, out1: _Array, out2: _Array) -> tuple[_Array, _Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, return_inverse: _bool = ..., return_counts: _bool = ..., dim: _int | None = ...) -> tuple[_Array, _Array, _Array]:
-        """The first element of each run of equal values, each element's run, and the lengths of the runs.
+        """The first element of each run of equal values, the number of each element's run, and the lengths of the runs.
 
         ``aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)``"""
     @staticmethod
@@ -25635,14 +25635,14 @@ class _aten_upsample_bicubic2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_bicubic2d_backward:
-    """The gradients distributed by the forward op's weights."""
+    """The gradients, distributed with the weights of the forward op."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """The gradients distributed by the forward op's weights.
+        """The gradients, distributed with the weights of the forward op.
 
         ``aten::upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -25685,14 +25685,14 @@ class _aten_upsample_bilinear2d:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_bilinear2d_backward:
-    """The gradients distributed by the forward op's weights."""
+    """The gradients, distributed with the weights of the forward op."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """The gradients distributed by the forward op's weights.
+        """The gradients, distributed with the weights of the forward op.
 
         ``aten::upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -25728,14 +25728,14 @@ class _aten_upsample_linear1d:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_linear1d_backward:
-    """The gradients distributed by the forward op's weights."""
+    """The gradients, distributed with the weights of the forward op."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales: _float | None = ...) -> _Array:
-        """The gradients distributed by the forward op's weights.
+        """The gradients, distributed with the weights of the forward op.
 
         ``aten::upsample_linear1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, bool align_corners, float? scales=None) -> Tensor``"""
     @staticmethod
@@ -25907,14 +25907,14 @@ class _aten_upsample_trilinear3d:
     def overloads(self) -> list[str]: ...
 
 class _aten_upsample_trilinear3d_backward:
-    """The gradients distributed by the forward op's weights."""
+    """The gradients, distributed with the weights of the forward op."""
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array: ...
     @overload
     def __call__(_, /, grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ..., *, grad_input: _Array) -> _Array: ...
     @staticmethod
     def default(grad_output: _Tensor, output_size: Sequence[_int] | _int, input_size: Sequence[_int] | _int, align_corners: _bool, scales_d: _float | None = ..., scales_h: _float | None = ..., scales_w: _float | None = ...) -> _Array:
-        """The gradients distributed by the forward op's weights.
+        """The gradients, distributed with the weights of the forward op.
 
         ``aten::upsample_trilinear3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor``"""
     @staticmethod
@@ -25947,7 +25947,7 @@ class _aten_vander:
     def overloads(self) -> list[str]: ...
 
 class _aten_var:
-    """Mean squared distance from the mean, over N - correction (1 if unbiased).
+    """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
 
     Like ``numpy.var``, with 4 known differences: ``torchnp explain var``."""
     @overload
@@ -25962,17 +25962,17 @@ class _aten_var:
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = ..., keepdim: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, unbiased: _bool = ...) -> _Array:
-        """Mean squared distance from the mean, over N - correction (1 if unbiased).
+        """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
 
         ``aten::var(Tensor self, bool unbiased=True) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = ..., keepdim: _bool = ...) -> _Array:
-        """Mean squared distance from the mean, over N - correction (1 if unbiased).
+        """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
 
         ``aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor``"""
     @staticmethod
     def correction(self: _Tensor, dim: Sequence[_int] | _int | None = ..., *, correction: _Scalar | None = ..., keepdim: _bool = ...) -> _Array:
-        """Mean squared distance from the mean, over N - correction (1 if unbiased).
+        """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
 
         ``aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor``"""
     @staticmethod
@@ -26020,7 +26020,7 @@ class _aten_var_mean:
     def overloads(self) -> list[str]: ...
 
 class _aten_vdot:
-    """Sum of products of two vectors, the first conjugated.
+    """Sum of products of two vectors; the first vector is conjugated.
 
     Like ``numpy.vdot``, with 3 known differences: ``torchnp explain vdot``."""
     @overload
@@ -26029,7 +26029,7 @@ class _aten_vdot:
     def __call__(_, /, self: _Tensor, other: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor) -> _Array:
-        """Sum of products of two vectors, the first conjugated.
+        """Sum of products of two vectors; the first vector is conjugated.
 
         ``aten::vdot(Tensor self, Tensor other) -> Tensor``"""
     @staticmethod
@@ -26072,13 +26072,13 @@ class _aten_view_as:
     def overloads(self) -> list[str]: ...
 
 class _aten_view_as_complex:
-    """The last dimension of size 2 as real and imaginary part.
+    """Complex numbers whose real and imaginary parts are the two elements of the last dimension.
 
     Like ``numpy.ndarray.view``, with 1 known difference: ``torchnp explain view_as_complex``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """The last dimension of size 2 as real and imaginary part.
+        """Complex numbers whose real and imaginary parts are the two elements of the last dimension.
 
         ``aten::view_as_complex(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -26104,13 +26104,13 @@ class _aten_view_as_complex_copy:
     def overloads(self) -> list[str]: ...
 
 class _aten_view_as_real:
-    """Real and imaginary part as a new last dimension.
+    """The real and imaginary parts as a new last dimension of size 2.
 
     Like ``numpy.ndarray.view``, with no known difference: ``torchnp explain view_as_real``."""
     def __call__(_, /, self: _Tensor) -> _Array: ...
     @staticmethod
     def default(self: _Tensor) -> _Array:
-        """Real and imaginary part as a new last dimension.
+        """The real and imaginary parts as a new last dimension of size 2.
 
         ``aten::view_as_real(Tensor(a) self) -> Tensor(a)``"""
     def overloads(self) -> list[str]: ...
@@ -26210,7 +26210,7 @@ class _aten_vstack:
     def overloads(self) -> list[str]: ...
 
 class _aten_where:
-    """``self`` where the condition holds, else ``other``.
+    """``self`` where the condition is true, else ``other``.
 
     Like ``numpy.where``, with 6 known differences: ``torchnp explain where``."""
     @overload
@@ -26227,22 +26227,22 @@ class _aten_where:
     def __call__(_, /, condition: _Tensor, self: _Tensor, other: _Tensor, *, out: _Array) -> _Array: ...
     @staticmethod
     def self(condition: _Tensor, self: _Tensor, other: _Tensor) -> _Array:
-        """``self`` where the condition holds, else ``other``.
+        """``self`` where the condition is true, else ``other``.
 
         ``aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor``"""
     @staticmethod
     def ScalarOther(condition: _Tensor, self: _Tensor, other: _Scalar) -> _Array:
-        """``self`` where the condition holds, else ``other``.
+        """``self`` where the condition is true, else ``other``.
 
         ``aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor``"""
     @staticmethod
     def ScalarSelf(condition: _Tensor, self: _Scalar, other: _Tensor) -> _Array:
-        """``self`` where the condition holds, else ``other``.
+        """``self`` where the condition is true, else ``other``.
 
         ``aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor``"""
     @staticmethod
     def Scalar(condition: _Tensor, self: _Scalar, other: _Scalar) -> _Array:
-        """``self`` where the condition holds, else ``other``.
+        """``self`` where the condition is true, else ``other``.
 
         ``aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor``"""
     @staticmethod
@@ -28519,13 +28519,13 @@ class _prims_full:
     def overloads(self) -> list[str]: ...
 
 class _prims_full_like:
-    """An array of another's shape filled with one number.
+    """An array of another array's shape, filled with one number.
 
     Like ``numpy.full_like``, with 3 known differences: ``torchnp explain full_like``."""
     def __call__(_, /, a: _Tensor | _Scalar, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array: ...
     @staticmethod
     def default(a: _Tensor | _Scalar, fill_value: _Scalar, *, dtype: _ScalarType, device: Any, requires_grad: _bool) -> _Array:
-        """An array of another's shape filled with one number.
+        """An array of another array's shape, filled with one number.
 
         ``prims::full_like(Tensor a, Scalar fill_value, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor``"""
     def overloads(self) -> list[str]: ...
@@ -29181,13 +29181,13 @@ class _prims_uniform:
     def overloads(self) -> list[str]: ...
 
 class _prims_var:
-    """Mean squared distance from the mean, over N - correction.
+    """Sum of squared distances from the mean, divided by N - correction.
 
     Like ``numpy.var``, with 4 known differences: ``torchnp explain var``."""
     def __call__(_, /, inp: _Tensor | _Scalar, dims: Sequence[_int] | None, correction: _float | None = ..., *, output_dtype: _ScalarType | None = ...) -> _Array: ...
     @staticmethod
     def default(inp: _Tensor | _Scalar, dims: Sequence[_int] | None, correction: _float | None = ..., *, output_dtype: _ScalarType | None = ...) -> _Array:
-        """Mean squared distance from the mean, over N - correction.
+        """Sum of squared distances from the mean, divided by N - correction.
 
         ``prims::var(Tensor inp, int[]? dims, float? correction=1, *, ScalarType? output_dtype=None) -> Tensor``"""
     def overloads(self) -> list[str]: ...

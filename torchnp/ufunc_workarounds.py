@@ -18,7 +18,7 @@ _WRONG_APART = frozenset({np.negative, np.isfinite, np.isinf, np.isnan, np.signb
 def trusted(ufunc: np.ufunc) -> Callable[..., Any]:
     """Return the ufunc, or a wrapper if it writes some strided outputs wrongly.
 
-    The wrapper writes them by way of contiguous memory.
+    The wrapper computes into contiguous memory and copies the result.
     """
     return functools.partial(_by_way, ufunc) if ufunc in _WRONG_APART else ufunc
 

@@ -1,4 +1,4 @@
-"""An array API library as a backend: torchnp's portable rows, the prims among them, run on its arrays."""
+"""An array API library as a backend: torchnp's portable rows, including those of prims, run on its arrays."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ def mine(args, kwargs):
 
 
 class NoRow(NotImplementedError):
-    """A portable row does not cover a call's arguments."""
+    """Raised when a portable row does not cover a call's arguments."""
 
 
 class ArrayAPI(Backend):
     """The portable rows of torchnp on a library's arrays; they return arrays of the same library.
 
-    Rows without a dtype of the library's are not judged, and calls whose arguments a row does not cover count apart.
+    Calls with dtypes that the library lacks are not judged. Calls whose arguments a row does not cover are counted
+    separately.
     """
 
     def __init__(self, xp: str | ModuleType) -> None:

@@ -85,8 +85,8 @@ class Backend:
         None  # supported array dtypes by torch's names: calls with others are not judged; None means all
     )
     strides = False  # whether arrays from ``get`` have torch's strides
-    in_this_process = True  # whether its calls run here, so that they can be timed by this process's processor time
-    loaded_by = ""  # the name by which worker processes load it; without one it is pickled
+    in_this_process = True  # whether its calls run in this process, so that its processor time measures them
+    loaded_by = ""  # the name by which worker processes load it; a backend without a name is pickled
 
     def put(self, a: np.ndarray) -> Any:
         """Return this backend's array with the dtype, shape and values of ``a``; not a tuple, list or number."""
@@ -118,7 +118,10 @@ class Backend:
         raise TypeError(f"{type(self).__name__} has no default dtype")
 
     def fitted(self, case: Case) -> Case:
-        """Return the case with arguments that the backend can hold, as torch will get them too; the same case by default."""
+        """Return the case with its values rounded to values that the backend can hold; torch gets this case, too.
+
+        By default the case is unchanged.
+        """
         return case
 
     def out_of_range(self, case: Case, want: Callable[[], Seen]) -> str:
@@ -133,7 +136,7 @@ class Backend:
         return ""
 
     def reference(self, case: Case) -> Seen | None:
-        """Return what torch's own kernels give through the backend's machinery, or None if that cannot be done.
+        """Return the result of torch's own kernels, run through the backend's machinery, or None if this is impossible.
 
         The harness calls this when a case fails. If torch's result there differs from its result on the CPU device, the
         harness accepts both.
@@ -141,7 +144,7 @@ class Backend:
         return None
 
     def tolerates(self, case: Case, want: Seen, mine: Seen) -> bool:
-        """Whether results with other values than torch's are within what the backend declares to be right."""
+        """Return whether results that differ from torch's are within tolerances that the backend declares."""
         return False
 
     def seed(self, seed: int) -> None:

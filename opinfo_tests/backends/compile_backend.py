@@ -1,4 +1,4 @@
-"""torch.compile as a backend: compiles each overload alone, with ``eager``, ``aot_eager``, ``inductor`` or another."""
+"""torch.compile as a backend: compiles each call separately, with ``eager``, ``aot_eager``, ``inductor`` or another."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Compiled(TorchDevice):
     """A ``torch.compile`` backend on the CPU.
 
     Every call is compiled anew for its own shapes, to test the compiler and not its cache. Random numbers are torch's
-    own (inductor's ``fallback_random``), so they can be compared. `REFERENCE` shows what torch's compiler stack itself
-    changes in a call with any compiler: it may skip a check of the operator, or raise errors of its own. Calls that
-    dynamo runs itself without calling a compiler are counted separately, as refused.
+    own (inductor's ``fallback_random``), so they can be compared. torch's compiler stack itself may skip a check of
+    an operator or raise its own errors, with any compiler; `REFERENCE` shows these effects. Calls that dynamo runs
+    itself without calling a compiler are counted separately, as refused.
     """
 
     strides = False  # for results that are not written arguments, a compiler chooses the strides
@@ -108,7 +108,7 @@ def compile(compiler: str | Callable[..., Any]) -> Compiled:
     Returns
     -------
     Compiled
-        A `Backend` that compiles each overload alone, for its own shapes, on the CPU.
+        A `Backend` that compiles each call separately, for its own shapes, on the CPU.
 
     Raises
     ------

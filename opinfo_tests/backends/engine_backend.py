@@ -18,17 +18,17 @@ from ..case import Case, Named, leaves
 from .backend import Backend, Seen, error_of
 from .torch_backend import TorchDevice, dtype_of_number, gives_dtype, overload_of, thawed, to_array
 
-# Gradients are compared in these dtypes, where rounding is far below the tolerances, and of values up to this size:
-# torch's fused backward operators and an engine's several operators overflow at other places.
+# Gradients are compared only in these dtypes, whose rounding errors are far below the tolerances, and only for values
+# up to a limit: where values overflow differs between torch's fused backward operators and an engine's separate ones.
 GRADIENT_DTYPES = (torch.float32, torch.float64)
 LARGEST = 1e3
 
 
 class EngineBackend(Backend):
-    """Calls on an engine's handles. It claims the engine's ``ops`` and ``dtypes``.
+    """Runs calls on an engine's handles. It claims the engine's ``ops`` and ``dtypes``.
 
-    Where the engine declares a tolerance, results within it pass. If a call passes and has a gradient, torch's autograd
-    runs it on handles too: a gradient other than torch's is an error of the class GradientError.
+    If the engine declares a tolerance, results within it pass. If a call passes and has a gradient, torch's autograd
+    also computes the gradient on handles; a gradient that differs from torch's is an error of the class GradientError.
     """
 
     in_this_process = False
@@ -65,7 +65,7 @@ class EngineBackend(Backend):
         return super().exempt(case) if case.arrays() else "without a tensor nothing comes to an engine"
 
     def fitted(self, case: Case) -> Case:
-        """The case with numbers rounded to multiples of the engine's resolution."""
+        """Return the case with its numbers rounded to multiples of the engine's resolution."""
         steps = self.engine.resolution
         if not any(a.dtype in steps for a in case.arrays()):
             return case
@@ -80,7 +80,7 @@ class EngineBackend(Backend):
         return replace(case, buffers=buffers, digest="")
 
     def out_of_range(self, case: Case, want: Callable[[], Seen]) -> str:
-        """Whether an argument or torch's result is larger than the engine's largest number, infinite or nan."""
+        """Return why the call is not judged: a value is infinite, nan or larger than the engine's largest number."""
         if not self.engine.largest:
             return ""
         outside = lambda values: any(not self._in_range(x) for x in values)
@@ -101,7 +101,7 @@ class EngineBackend(Backend):
         return error.reason if isinstance(error, RPCError) else ""
 
     def tolerates(self, case: Case, want: Seen, mine: Seen) -> bool:
-        """Whether results that are not torch's are within the tolerances that the engine declares."""
+        """Return whether results that differ from torch's are within the tolerances that the engine declares."""
         pairs = list(zip(want.results, mine.results, strict=True))
         return bool(self.engine.tolerances) and all(self._near(a, b) for a, b in pairs)
 
@@ -122,7 +122,7 @@ class EngineBackend(Backend):
                 seen.error, seen.refused = error_of(e), f"its gradient needs {e.op}"
             except RPCError as e:
                 seen.error, seen.refused = error_of(e), e.reason
-            except Exception as e:  # as in a forward call, an operator that fails is a failure of the engine's
+            except Exception as e:  # as in a forward call, an operator that raises is a failure of the engine
                 seen.error = error_of(e)
         return seen
 
@@ -155,14 +155,14 @@ class EngineBackend(Backend):
 
 
 def tensor_of(a: np.ndarray) -> torch.Tensor:
-    """A tensor of an array's values, dtype and strides, on memory of its own."""
+    """Return a tensor with an array's values, dtype and strides, in new memory."""
     from torchnp.interop import to_torch
 
     return to_torch(a).clone()
 
 
 def moderate(x: Any) -> bool:
-    """Whether a value is finite and small."""
+    """Return whether a value is finite and small."""
     if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
         return True
     with np.errstate(invalid="ignore"):
@@ -170,7 +170,7 @@ def moderate(x: Any) -> bool:
 
 
 def differentiable(case: Case, made: Callable[[torch.Tensor], Any]) -> tuple[list[Any], tuple, dict[str, Any]]:
-    """The tensors that may have gradients, and the arguments with them."""
+    """Return the tensors that may have gradients, and the arguments of the call, which contain these tensors."""
     given: list[Any] = []
 
     def change(x: Any) -> Any:
@@ -190,7 +190,7 @@ def differentiable(case: Case, made: Callable[[torch.Tensor], Any]) -> tuple[lis
 
 
 def gradients(case: Case, call: tuple[list[Any], tuple, dict[str, Any]]) -> list[Any]:
-    """The gradients of a call's arguments, of the sum of its results with fixed weights; empty if there are none."""
+    """Return the gradients of a weighted sum of a call's results by its arguments; empty if there are none."""
     given, args, kwargs = call
     if not given:
         return []
@@ -199,7 +199,7 @@ def gradients(case: Case, call: tuple[list[Any], tuple, dict[str, Any]]) -> list
     except RuntimeError:
         if any(isinstance(x, BaseHandleTensor) for x in given):
             raise
-        return []  # a leaf that is written
+        return []  # torch refuses to write to a leaf
     outs = [x for x in leaves(out) if isinstance(x, torch.Tensor) and x.requires_grad and x.dtype in GRADIENT_DTYPES]
     if not outs:
         return []

@@ -96,7 +96,7 @@ def found_backend(name: str) -> Backend:
 
 
 def packed(backend: Backend) -> str | bytes:
-    """Return what a worker process needs to rebuild the backend: its name, or the pickled object."""
+    """Return the data from which a worker process rebuilds the backend: its name, or the pickled object."""
     if backend.loaded_by:
         return backend.loaded_by
     import cloudpickle

@@ -1,4 +1,4 @@
-"""torchnp's table called through torch: each overload is called on tensors under `torchnp.interop.NumpyMode`."""
+"""torchnp's table called through torch: each overload is called with tensors under `torchnp.interop.NumpyMode`."""
 
 from __future__ import annotations
 

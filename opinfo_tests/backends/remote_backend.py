@@ -24,8 +24,8 @@ from .torch_backend import TorchDevice, dtype_of_number, gives_dtype, overload_o
 
 TRANSPORTS: dict[str, tuple[str, ...]] = {"local": (), "tcp": (), "tls": (), "grpc": ("--grpc",), "grpcs": ("--grpc",)}
 ENCRYPTED = ("tls", "grpcs")
-# This process may be killed. The holder process ends the server when its stdin closes, which happens when this process
-# ends.
+# A holder process keeps the server. It ends the server when its stdin closes, which happens when this process ends,
+# even if this process is killed.
 _HOLDER = """import subprocess, sys
 server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 sys.stdin.read()
@@ -95,7 +95,7 @@ class Remote(TorchDevice):
 
     @property
     def session(self) -> rpc.Session:
-        """This process's session; if it has ended, a new one, and if the server has ended, a new server."""
+        """This process's session; a new session or server is started if the old one has ended."""
         if self._session is not None and self._session.over:
             self.close()
         if self._session is None:
@@ -194,7 +194,7 @@ def got(x: Any) -> Any:
     """Return the values of a handle."""
     if not isinstance(x, torch.Tensor):
         return x
-    # An operator that torch composes of others may return a plain tensor if its result depends on no values.
+    # A composite operator may return a plain tensor if its result does not depend on values.
     return to_array(x.publish() if isinstance(x, rpc.RPCTensor) else x)
 
 

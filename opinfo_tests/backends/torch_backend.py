@@ -33,13 +33,13 @@ def dtype_numbers() -> dict[int, np.dtype]:
 
 
 def gives_dtype(op: str) -> bool:
-    """Return whether an overload's result is a dtype."""
+    """Return whether an overload returns a dtype."""
     returns = schemas()[op].returns
     return bool(returns) and returns[0].type == "ScalarType"
 
 
 def dtype_of_number(number: int) -> np.dtype:
-    """Return the dtype for a number of ScalarType: Python gets this number from operators that return a dtype."""
+    """Return the dtype for a ScalarType number, which Python gets from operators that return a dtype."""
     return dtype_numbers()[number]
 
 
@@ -124,7 +124,7 @@ def read(result: torch.Tensor) -> np.ndarray | tuple[str, str]:
     except Exception as e:
         if result.device.type == "cpu":
             raise
-        return error_of(e)  # if a device cannot return a result, that is the device's failure, not the harness's
+        return error_of(e)  # a device that cannot return a result has failed, not the harness
 
 
 class TorchDevice(Backend):

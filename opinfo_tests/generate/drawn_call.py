@@ -91,8 +91,9 @@ def raw(a: np.ndarray) -> np.ndarray:
 class DrawnCall:
     """The state of one random call: the first array's shape and dtype, named sizes, and the memory so far.
 
-    Random choices come from two generators, each a seeded ``random.Random`` or one of hypothesis, which shrinks.
-    ``between`` is for numbers outside the pools, so that choosing more of them changes nothing else in a call.
+    Random choices come from two generators, each a seeded ``random.Random`` or hypothesis's, which can shrink calls.
+    The second one, ``between``, is only for numbers outside the pools: drawing more of these does not change the rest
+    of a call.
     """
 
     def __init__(self, random: Random, between: Random, op: str, empty: bool = False, cube: int = 0) -> None:
@@ -120,7 +121,7 @@ class DrawnCall:
         return self.random.choice(options)
 
     def chance(self, percent: int) -> bool:
-        """Return True with a probability of ``percent``; shrinks to False."""
+        """Return True with a probability of ``percent``; hypothesis shrinks it to False."""
         return self.random.randint(0, 99) >= 100 - percent
 
     def permuted(self, items: Iterable[Any]) -> list[Any]:
@@ -325,7 +326,7 @@ class DrawnCall:
         return [d - n if self.chance(30) else d for d in order]
 
     def list_length(self) -> int:
-        """Return the first list argument's length, which others must share; in wrong calls sometimes one more."""
+        """Return the length that all list arguments must have; in wrong calls it is sometimes one more."""
         first = next((v for v in self.held.values() if isinstance(v, list)), [])
         return len(first) + (1 if self.wild and self.chance(20) else 0)
 

@@ -26,9 +26,9 @@ from .samples.opinfo_reach import ranked_sources
 from .samples.recording import Recorder
 from .task import DRAWN, LARGE, Task, reseed
 
-# limits for the number of elements of a call's largest array, among arguments and results
+# limits for the number of elements of the largest array among a call's arguments and results
 LEAST, MOST = 100_000, 8_000_000
-SIZES = (1 << 17, 1 << 20)  # elements that a call is scaled to: the larger number if torch is fast with the smaller
+SIZES = (1 << 17, 1 << 20)  # number of elements after scaling: the larger one is used if torch is fast with the smaller
 # seconds of torch's run: below SOON the larger size is tried, above TOO_LONG the call is not used
 SOON, TOO_LONG = 0.04, 0.3
 CALLS, FORMS = 3, 1  # number of calls for each overload, and for each in-place or out= form
@@ -47,13 +47,13 @@ UNCHECKED = (
     "_nnpack_spatial_convolution", "_cholesky_solve_helper", "_convolution_double_backward", "_sobol_engine",
     "_transform_bias_rescale_qkv", "_reshape_alias", "lstm", "gru", "rnn_", "mkldnn_rnn", "slow_conv",
 )  # fmt: skip
-# In images of half types torch keeps positions in 16 bits: in large ones it reads outside them, or ends the process.
+# For images of half types, torch stores positions in 16 bits: it reads outside large images, or ends the process.
 OF_SHORT_POSITIONS = ("grid_sampler", "_grid_sampler_2d", "cudnn_grid_sampler")
 # Operators whose results are defined only for sorted numbers, which new values are not.
 OF_ORDER = ("bucketize", "searchsorted")
 
 Resize = Callable[[int, int], int]  # gets an axis and its size, and returns its new size
-Way = Callable[[Case, int], Case | None]  # gets a call and a number of elements
+Way = Callable[[Case, int], Case | None]  # gets a call and a number of elements; returns a large call
 
 
 @cache
@@ -164,9 +164,9 @@ def with_outs(case: Case, results: list[np.ndarray] | None = None) -> Case:
 
 
 def scaled(op: str, bases: list[Case]) -> list[Case]:
-    """Return large calls that torch accepts: up to `CALLS` scaled in different ways as far as possible, then others.
+    """Return large calls that torch accepts: up to `CALLS` calls, scaled in different ways if possible, and others.
 
-    The others have column-major arrays, or few positions in a large array of either layout.
+    The others have column-major arrays, or a large array in either memory order and small arrays of positions.
     """
     reseed(op)
     calls = FORMS if all_schemas()[op].mutates else CALLS
@@ -229,7 +229,7 @@ def tried(case: Case, torch_cpu: TorchDevice) -> tuple[Case, float, int]:
 
 @contextmanager
 def limited_memory(more: int = MEMORY) -> Iterator[None]:
-    """Make an allocation of tens of gigabytes fail at once, for which the system might otherwise kill the process."""
+    """Make an allocation of tens of gigabytes fail immediately; otherwise the system might kill the process."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     statm = Path("/proc/self/statm")  # Linux
     if not statm.exists() or before[0] != resource.RLIM_INFINITY:
@@ -280,14 +280,14 @@ def sizes_of_images(case: Case, elements: int) -> Case | None:
 
 
 def largest_alone(case: Case, elements: int) -> Case | None:
-    """Multiply every size above 1 of the largest array, and leave the others: few positions in many elements."""
+    """Multiply every size above 1 of the largest array, but not of the others: so few positions index a large array."""
     largest = largest_of(case)
     times = whole_root(elements / largest.size, sum(n > 1 for n in largest.shape))
     return resized_data(case, lambda axis, n: n * times if n > 1 else n, times, only=frozenset([largest]))
 
 
 def one_size_of_data(axis: int, case: Case, elements: int) -> Case | None:
-    """Multiply one size of the largest array, also in the arrays of data that have the same size there."""
+    """Multiply one size of the largest array, and equal sizes of other arrays (not of positions) along this axis."""
     largest = largest_of(case)
     if axis >= len(largest.shape):
         return None
@@ -297,7 +297,7 @@ def one_size_of_data(axis: int, case: Case, elements: int) -> Case | None:
 
 
 def resized_data(case: Case, resize: Resize, times: int, *, only: frozenset[Array]) -> Case | None:
-    """Resize some arrays of a call that has positions, and not the positions."""
+    """Resize the arrays ``only``; return None if the call has no positions (integer arrays), or ``only`` has one."""
     positions = any(is_position(a) and a.shape for a in case.arrays())
     return resized(case, resize, times, only) if positions and not any(map(is_position, only)) else None
 

@@ -92,7 +92,7 @@ def ctc_batch() -> torch.Tensor:
 
 
 def embedding_tables() -> torch.Tensor:
-    """Return a sum over GPT-2's embedding of 4 x 512 tokens, and an embedding bag of 16 features with 200,000 rows."""
+    """Return the sum of GPT-2's embedding of 4 x 512 tokens and of an embedding bag with 200,000 rows of 16 numbers."""
     words = F.embedding(torch.randint(0, 50257, (4, 512)), torch.randn(50257, 768, requires_grad=True))
     table = torch.randn(200_000, 16, requires_grad=True)
     bags = F.embedding_bag(torch.randint(0, 200_000, (40_000,)), table, torch.arange(0, 40_000, 20), mode="sum")

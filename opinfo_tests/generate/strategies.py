@@ -78,7 +78,7 @@ def draw_argument(call: DrawnCall, a: Any) -> Any:
 
 
 def edge(call: DrawnCall, a: Any, value: Any) -> Any:
-    """Return ``value`` or, for some float arguments, zero, its negative, an infinity or NaN."""
+    """Return ``value``; for some float arguments, occasionally 0, ``-value``, an infinity or NaN instead."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or a.type.removesuffix("?") not in ("float", "Scalar") or call.between.randint(0, 99) >= EDGE:
         return value
@@ -105,7 +105,7 @@ BY_TYPE: dict[str, Callable[[DrawnCall], Any]] = {
 
 
 def by_type(call: DrawnCall, a: Any) -> Any:
-    """Return a random argument for its type alone."""
+    """Return a random argument that depends only on its type."""
     kind = a.type.removesuffix("?")
     first = call.shape is None
     if kind == "Tensor":
@@ -156,7 +156,7 @@ EMPTIED = 12  # number of calls of an overload in which some sizes are 0
 
 
 def emptied(op: str, start: int) -> Iterator[Case]:
-    """Yield calls with some sizes of 0, for overloads that check their arguments and have calls of their own."""
+    """Yield calls with some sizes of 0, for overloads that check their arguments and use no other overload's calls."""
     seen: set[str] = set()
     asked = drawn_as(op) == op and looks_at_sizes(op) and not is_fragile(op) and constraint_of(op).none
     for turn in range(EMPTIED if asked else 0):
@@ -255,7 +255,7 @@ def transferred(cases: Iterable[Case], op: str) -> list[Case]:
 
 @cache
 def drawn_families() -> dict[str, list[str]]:
-    """Return the overloads that get random calls, by torchnp's family; ``none`` if torchnp has no kernel."""
+    """Return the overloads that get random calls, by torchnp's families; ``none`` has those without a kernel."""
     import torchnp
 
     found: dict[str, list[str]] = {}

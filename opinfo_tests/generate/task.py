@@ -44,7 +44,7 @@ class Task:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the calls may be cached between runs; the samples of another library may change any day."""
+        """Whether the calls may be cached between runs; another library's samples may change at any time."""
         return "::" not in self.source or self.source.partition("/")[2].startswith(("aten::", "prims::"))
 
 
@@ -54,7 +54,7 @@ def is_drawn(source: str) -> bool:
 
 
 def reseed(text: str) -> None:
-    """Seed every generator that samples use, by a name, so that a task gives the same calls alone as in a full run."""
+    """Seed every generator that samples use, by a name, so that a task generates the same calls in every run."""
     value = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
     torch.manual_seed(value)
     np.random.seed(value)

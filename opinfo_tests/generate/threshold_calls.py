@@ -88,7 +88,7 @@ def noted() -> Iterator[dict[Key, set[int | None]]]:
 
 
 def met_by(case: Case, table: Backend) -> dict[Key, set[int | None]]:
-    """Return by constant the numbers that a call compares with it; empty if the call fails."""
+    """Return, for each constant, the numbers that a call compares with it; an empty dict if the call fails."""
     with noted() as seen, large_calls.limited_memory(MEMORY), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         failed = table.execute(case).error

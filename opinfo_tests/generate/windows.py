@@ -1,6 +1,6 @@
 """Windows of a random call: consistent kernel sizes, strides, padding, dilation and image sizes, and the output sizes.
 
-All are chosen at once, because a gradient, whose size depends on them, comes before the operator's other arguments.
+All are chosen together, because a gradient operator's first argument, the gradient, has a size that depends on them.
 """
 
 from __future__ import annotations

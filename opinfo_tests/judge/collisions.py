@@ -1,7 +1,6 @@
 """Colliding writes: if an index occurs more than once, torch keeps one of the values and does not promise which.
 
-All other elements have one correct value, and so have reductions (sum, product, mean, minimum, maximum) of the
-colliding values.
+All other elements have one correct value. So do elements that are reduced (by sum, product, mean, minimum or maximum).
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def explaining(row: Any, outcome: str, case: Case, rounds: bool = True, refusal:
     shows = lambda d: re.search(rf"\b{re.escape(base)}\b", d.torch) is not None
     if refusal:
         same = [d for d in found if opening(d.torch_value.partition(": ")[2]) == opening(refusal)]
-        # drop differences whose example uses this operator: their message is not this one
+        # drop differences whose example uses this operator, because their message differs from this one
         found = same or [d for d in found if not shows(d)]
         found = found if same or len(found) == 1 else []
     like = lambda d: (
@@ -202,7 +202,7 @@ def case_dtype(case: Case) -> np.dtype | None:
 
 
 def from_form(case: Case, outcome: str, want: Seen, mine: Seen, oracle: Backend) -> str:
-    """Return a diagnosis if the result differs from torch's in one respect only."""
+    """Return a diagnosis if the result differs from torch's in only one respect."""
     if want.error or mine.error:
         return from_error(want, mine)
     if outcome not in ("wrong-value", "wrong-dtype", "wrong-shape", "wrong-alias") or len(want.results) != len(

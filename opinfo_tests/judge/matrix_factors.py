@@ -1,7 +1,7 @@
-"""Matrix factorizations are checked by their defining equations; signs and phases, which these leave free, may differ.
+"""Checks of matrix factorizations by their defining equations, which do not determine signs and phases.
 
-The checks are: values in order, orthonormal vectors, triangular factors, and the product of the factors. Each alone
-would accept wrong results.
+The checks are: values in order, orthonormal vectors, triangular factors, and the product of the factors. No single
+check would reject all wrong results.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _eigh(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) ->
 
 
 def _eig(a: ndarray, theirs: list[ndarray], mine: list[ndarray], near: Near) -> str:
-    """Check each eigenpair alone: the matrix of eigenvectors may be singular, so it cannot rebuild the matrix."""
+    """Check each eigenpair separately: the matrix of eigenvectors may be singular, so the product is no check."""
     values, vectors = mine
     if not near.equal(a @ vectors, vectors * values[..., None, :]):
         return "a value and its vector are no pair"

@@ -48,8 +48,8 @@ class ToleranceRule:
     # Half-precision results are rounded once: one that differs from torch's must be as near to the double precision
     # result.
     once: bool = False
-    # For the remainder torch's vector code and its scalar code round differently (and give other signs of zero): both
-    # pass.
+    # torch's vector code and the scalar code for the remainder of a row round differently and give zeros different
+    # signs: both results pass.
     beside: bool = False
     half: int = 0  # float16 elements may be off by so many ulp, because torch rounds more than once
     most: float = 0.0  # largest magnitude that the real and imaginary parts may have, even after rounding
@@ -102,8 +102,8 @@ def rows(names: str, rule: ToleranceRule) -> dict[str, ToleranceRule]:
     return dict.fromkeys(names.split(), rule)
 
 
-# torch's mm and bmm of the same matrices give zeros of different sign: depending on shapes, its BLAS starts a sum at
-# zero or at the first product.
+# torch's mm and bmm of the same matrices give zeros of different sign: depending on the shapes, the BLAS library starts
+# a sum with zero or with the first product.
 SUMS = "sums of products in the order of a BLAS, whose zeros have the sign of its shapes"
 _PRODUCTS = (
     "mm _sparse_mm _sparse_addmm bmm mv dot vdot inner addmm _addmm_activation addmv addbmm baddbmm matmul linalg_matmul linear einsum "

@@ -1,4 +1,4 @@
-"""Unspecified results: if torch itself gives different results, for example in another layout, each of them passes."""
+"""Unspecified results: if torch's own results differ, for example between memory layouts, each of them passes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def relayout(case: Case, layout: str) -> Case:
 def recheck_unspecified(
     case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdict, writes: frozenset[int]
 ) -> Verdict:
-    """Return ``unspecified`` instead of a failure if torch promises no single result, else the verdict unchanged."""
+    """Return ``unspecified`` if torch does not promise the result that a failing call missed, else the same verdict."""
     arrays = case.arrays()
     careful = verdict.outcome == "spurious-error" and refuses_overlap(mine)
     if (careful or verdict.outcome in ("wrong-value", "wrong-alias")) and unchecked_out(case, writes):
@@ -173,7 +173,7 @@ def in_other_memory(case: Case, oracle: Any, turn: int) -> Seen:
 
 
 def answers_of(seen: list[Seen], kind: str, i: int) -> list[Any]:
-    """Return one result (or one argument after the call) of each of several calls."""
+    """Return, for each of several calls, result number ``i`` (or, by ``kind``, argument ``i`` after the call)."""
     return [getattr(s, kind)[i] for s in seen if len(getattr(s, kind)) > i]
 
 
@@ -359,7 +359,7 @@ def nudged(case: Case, seed: int) -> Case:
 
 
 def as_far(want: Any, got: Any, around: list[Any], rule: ToleranceRule) -> bool:
-    """Return whether each element is about as near to torch's as torch's results for changed inputs are.
+    """Return whether each element differs from torch's about as little as torch's results for nearby inputs do.
 
     Where a value is infinite, reciprocals are compared. NaN matches only NaN.
     """

@@ -196,7 +196,7 @@ def check_values(want: Any, got: Any, rule: ToleranceRule, scale: float, case: C
             return mismatch(bad, want, got, np.nan, np.nan, "nan, infinity or sign of zero")
     if rule.most:
         beyond = [(np.abs(widen(g)) > rule.most) & (np.abs(widen(w)) <= rule.most) for w, g in parts]
-        if np.logical_or.reduce(beyond).any():  # no order of additions explains this
+        if np.logical_or.reduce(beyond).any():  # larger than any order of additions explains
             found = mismatch(np.logical_or.reduce(beyond), want, got, 0.0, 0.0, f"being beyond {rule.most:g}")
             return replace(found, by_element=False)
     narrow = computed_dtype(want.dtype, case)
@@ -215,7 +215,7 @@ def special_mismatch(w: np.ndarray, g: np.ndarray, zero_sign: bool) -> np.ndarra
 
 
 def computed_dtype(dtype: np.dtype, case: Case) -> np.dtype:
-    """Return the dtype that a result was computed in: that of the inputs if ``out=`` is wider."""
+    """Return the dtype in which a result was computed: the inputs' dtype if ``out=`` has a wider one."""
     if not is_out(case.op):
         return dtype
     inputs = [a_dtype(a) for v in case.args for a in leaves(v) if isinstance(a, Array)]
@@ -322,7 +322,7 @@ def input_scale(case: Case) -> float:
 
 
 def undeclared_writes(case: Case, want: Seen) -> frozenset[int]:
-    """Return the arrays that torch writes though its schema does not say so, as batch norm's running statistics."""
+    """Return the arrays that torch writes although its schema does not say so, for example running statistics."""
     if want.buffers is None:
         return frozenset()
     pairs = enumerate(zip(case.arrays(), want.after, strict=True))

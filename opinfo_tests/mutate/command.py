@@ -30,7 +30,7 @@ from ..run import oracle_cache
 from ..run.outputs import DRAWS
 from ..run.runner import Options, run_here
 from ..run.workers import run_pool
-from . import handwritten_faults, survivors
+from . import judge_handwritten_faults, survivors
 from .coverage import Coverage, Held
 from .rules import RULES, Mutant, kernel_modules, mutants
 from .trial import Found, Plan, Process, ends, given, trial
@@ -41,42 +41,53 @@ GOAL = 0.95
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog="opinfo_tests.mutate",
-        description="Make torchnp's kernels wrong, one place at a time, and judge each: who judges the judge?",
-        epilog="A mutant is caught when a call that passes with the original does not pass with it; it survives when none "
-        "fails though a probe tells the two apart, "
-        "or when no call runs it. Those that no probe tells apart are dropped, and so are those that "
-        "differ only within what the operator's class of comparison allows: both are counted. "
-        f"Exit status: 0 when at least {GOAL:.0%} of the others are caught, else 1; 2 for a wrong command.",
+        description="Make torchnp's kernels wrong in one place at a time, and count how many the harness catches.",
+        epilog="A mutant is caught if a call passes with the original and fails with the mutant. It survives if no call "
+        "fails although a probe (a further random call) shows a difference, "
+        "or if no call runs it. Mutants that no probe distinguishes from the original, and mutants that "
+        "differ only within the operator's tolerance, are counted and dropped. "
+        f"Exit status: 0 if at least {GOAL:.0%} of the others are caught, else 1; 2 for a wrong command.",
     )
-    p.add_argument("-n", "--n", type=int, default=100, help="how many mutants, chosen by the seed (%(default)s)")
-    p.add_argument("--seed", type=int, default=0, help="of the choice (%(default)s)")
+    p.add_argument(
+        "-n", "--n", type=int, default=100, help="number of mutants, chosen at random with the seed (%(default)s)"
+    )
+    p.add_argument("--seed", type=int, default=0, help="seed of this choice (%(default)s)")
     p.add_argument("--ops", help="only functions that these overloads run: 'aten::var*,aten::add.Tensor'")
     p.add_argument("--families", help="only these files of torchnp/kernels: 'reduce,conv'")
     p.add_argument("--rules", help=f"only these rules, comma separated: {', '.join(RULES)}")
-    p.add_argument("--calls", type=int, default=400, help="recorded calls for each mutant, at most (%(default)s)")
     p.add_argument(
-        "--draws", type=int, default=DRAWS["full"], help="drawn calls of each of its overloads (%(default)s)"
+        "--calls", type=int, default=400, help="maximum number of recorded calls for each mutant (%(default)s)"
+    )
+    p.add_argument(
+        "--draws", type=int, default=DRAWS["full"], help="random calls of each of its overloads (%(default)s)"
     )
     p.add_argument("--probes", type=int, default=100,
-                   help="further drawn calls of each, which tell a survivor from the original (%(default)s)")  # fmt: skip
+                   help="further random calls of each, to distinguish survivors from the original (%(default)s)")  # fmt: skip
     p.add_argument("--through", action="store_true",
-                   help="judge all recorded calls of each, and say how many distinguish any")  # fmt: skip
-    p.add_argument("--overloads", type=int, default=6, help="that calls are drawn of for a mutant (%(default)s)")
-    p.add_argument("--timeout", type=float, help="seconds for one mutant (300, with --from 1800)")
-    p.add_argument("--again", type=float, default=600, metavar="SECONDS",
-                   help="judge those that survive again, by the full tier's calls, so long each; 0 does not (%(default)s)")  # fmt: skip
-    p.add_argument("--jobs", type=int, default=2, help="processes (%(default)s)")
-    p.add_argument("--report", type=Path, metavar="FILE", help="write a row for each mutant here, as it is judged")
-    p.add_argument("--resume", action="store_true",
-                   help="go on with the report that a broken run of the same command left")  # fmt: skip
-    p.add_argument("--from", type=Path, nargs="*", metavar="FILE", dest="written",
-                   help="judge faults that were written by hand, each with every call of its overloads: those of these files, "
-                   "or of the blind audits that ship")  # fmt: skip
+                   help="judge all recorded calls of each mutant, and report how many calls caught any mutant")  # fmt: skip
     p.add_argument(
-        "--tier", choices=("quick", "full"), default="full", help="of the calls that judge these faults (%(default)s)"
+        "--overloads", type=int, default=6, help="number of overloads with random calls for each mutant (%(default)s)"
     )
-    p.add_argument("--only", metavar="ID", help="these mutants, by their ids, comma separated")
-    p.add_argument("--list", action="store_true", help="print the mutants, and judge nothing")
+    p.add_argument("--timeout", type=float, help="seconds for one mutant (300; with --from 1800)")
+    p.add_argument("--again", type=float, default=600, metavar="SECONDS",
+                   help="judge survivors again with the full tier's calls, for so many seconds each; 0 for never (%(default)s)")  # fmt: skip
+    p.add_argument("--jobs", type=int, default=2, help="processes (%(default)s)")
+    p.add_argument(
+        "--report", type=Path, metavar="FILE", help="write a row for each mutant to this file when it has been judged"
+    )
+    p.add_argument("--resume", action="store_true",
+                   help="continue with the report of an interrupted run of the same command")  # fmt: skip
+    p.add_argument("--from", type=Path, nargs="*", metavar="FILE", dest="written",
+                   help="judge faults that were written by hand, each with every call of its overloads: the faults in these files, "
+                   "or by default those of the blind audits in the package")  # fmt: skip
+    p.add_argument(
+        "--tier",
+        choices=("quick", "full"),
+        default="full",
+        help="tier of the calls that judge these faults (%(default)s)",
+    )
+    p.add_argument("--only", metavar="ID", help="judge only the mutants with these ids, comma separated")
+    p.add_argument("--list", action="store_true", help="print the mutants without judging them")
     return p
 
 
@@ -118,7 +129,7 @@ def run(a: argparse.Namespace, console: Console) -> int:
     with Bars(console) as bar:
         held = recorded(ops, a.jobs, bar)
         coverage = Coverage(followed(held, bar), own_table(), a.calls)
-        if a.ops:  # only the coverage tells which functions the overloads run
+        if a.ops:  # only the coverage shows which functions the overloads run
             chosen = sample(a, [m for m in every(a) if (m.module, m.function) in coverage.calls])
         rows = resumed(a, chosen)
         done = {m for m, _ in rows}
@@ -138,16 +149,18 @@ def run(a: argparse.Namespace, console: Console) -> int:
 
 def run_written(a: argparse.Namespace, console: Console) -> int:
     """Judge the handwritten faults of some files and print each file's score; return the worst exit status."""
-    files = a.written or sorted(handwritten_faults.SHIPPED.glob("*.json"))
+    files = a.written or sorted(judge_handwritten_faults.SHIPPED.glob("*.json"))
     only = set(a.only.split(",")) if a.only else None
-    faults = [(path, f) for path in files for f in handwritten_faults.read(path) if only is None or f.name in only]
+    faults = [
+        (path, f) for path in files for f in judge_handwritten_faults.read(path) if only is None or f.name in only
+    ]
     if a.list:
         print(*(f"{path.stem}  {f.name}  {', '.join(f.ops)}  {f.why}" for path, f in faults), sep="\n")
         return 0
     if stale := [f.name for _, f in faults if f.mutant is None]:
         console.print(f"{len(stale)} change what the kernels no longer have: {', '.join(stale)}")
     live = [(f.mutant, path, f) for path, f in faults if f.mutant]
-    starts = [partial(Process, mutant, handwritten_faults.trial, f.ops, a.tier) for mutant, _, f in live]
+    starts = [partial(Process, mutant, judge_handwritten_faults.trial, f.ops, a.tier) for mutant, _, f in live]
     with Bars(console) as bar:
         before = resumed(a, [mutant for mutant, _, _ in live])
         done = {mutant for mutant, _ in before}
@@ -265,10 +278,10 @@ def judged(
 def again(
     a: argparse.Namespace, rows: list[tuple[Mutant, Found]], coverage: Coverage, bar: Bars
 ) -> Iterator[tuple[Mutant, Found]]:
-    """Judge the surviving mutants by every call of the full tier; yield those that are caught."""
+    """Judge the surviving mutants with every call of the full tier; yield those that are caught."""
     left = [m for m, found in rows if found.outcome in ("survived", "unrun")]
     ops = {m: coverage.ops((m.module, m.function), a.overloads) or coverage.near(m.module) for m in left}
-    starts = [partial(Process, m, handwritten_faults.trial, ops[m]) for m in left]
+    starts = [partial(Process, m, judge_handwritten_faults.trial, ops[m]) for m in left]
     for mutant, found in watched(bar, len(left), ends(starts, a.jobs, a.again), "judging again"):
         if found.outcome == "caught":
             yield mutant, replace(found, by=f"the full tier: {found.by}")
@@ -291,7 +304,7 @@ def watched(
 
 
 def reported(a: argparse.Namespace, rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
-    """Yield the rows unchanged, and write each to the report at once, so that an interrupted run keeps its results."""
+    """Yield the rows unchanged, and write each to the report immediately: an interrupted run keeps its results."""
     with a.report.open("a" if a.resume else "w", encoding="utf-8") if a.report else nullcontext() as file:
         for mutant, found in rows:
             if file:
@@ -301,7 +314,7 @@ def reported(a: argparse.Namespace, rows: Iterator[tuple[Mutant, Found]]) -> Ite
 
 
 def until_broken(rows: Iterator[tuple[Mutant, Found]]) -> Iterator[tuple[Mutant, Found]]:
-    """Yield the rows until Ctrl-C, which ends the judging; what was judged so far is still reported."""
+    """Yield the rows until Ctrl-C, which ends the judging; the rows so far are still reported."""
     with suppress(KeyboardInterrupt):
         yield from rows
 

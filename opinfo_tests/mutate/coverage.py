@@ -73,7 +73,7 @@ class traced:
 
 @cache
 def kept(loaded: int) -> list[Any]:
-    """Return the kernels' functions with a cache; ``loaded``, the number of loaded modules, is only a cache key."""
+    """Return the kernels' functions that have a cache; ``loaded``, a number of modules, is only a cache key."""
     modules = [m for name, m in sys.modules.items() if name.startswith("torchnp.kernels")]
     found = {id(x): x for m in modules for x in vars(m).values() if hasattr(x, "cache_clear")}
     return [x for x in found.values() if x.__module__.startswith("torchnp.kernels")]

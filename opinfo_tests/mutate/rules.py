@@ -1,4 +1,4 @@
-"""Mutation rules: each takes a node of a kernel's syntax tree and returns wrong sources that may replace the node's."""
+"""Mutation rules: each takes a node of a kernel's syntax tree and returns wrong source texts that may replace it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Survivor:
     before, after : str
         The original source text, and its replacement.
     why : str
-        Why its behaviour is correct as far as torch promises anything, or what a call would need to catch it.
+        Why its behaviour does not violate anything that torch promises, or what a call would need to catch it.
     """
 
     module: str
@@ -41,6 +41,6 @@ def survivors() -> tuple[Survivor, ...]:
 
 
 def why(mutant: Mutant) -> str:
-    """Return the reason in the file why a mutant survives, or an empty string."""
+    """Return the reason that the file gives for a mutant's survival, or an empty string."""
     same = (s for s in survivors() if (s.module, s.function) == (mutant.module, mutant.function))
     return next((s.why for s in same if (s.before, s.after) == (mutant.before, mutant.after)), "")

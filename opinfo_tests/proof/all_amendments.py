@@ -1,4 +1,4 @@
-"""Imports all modules with amendments, which registers them. `explanations` describes what amendments are."""
+"""Imports all modules with amendments, which registers them. `explain_disagreements` describes them."""
 
 from __future__ import annotations
 

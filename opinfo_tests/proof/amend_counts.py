@@ -218,7 +218,7 @@ def treat_number_as_vector(call: NaturalCall) -> Any:
 
 @amends("int-to-default-float", stage=5)
 def cast_integer_area_to_float32(call: NaturalCall) -> Any:
-    """Return float32: NumPy computes the area of integers in float64."""
+    """Convert the result to float32, because NumPy computes the area of integers in float64."""
     if call.f is not np.trapezoid or any(x.dtype.kind == "f" for x in call.arrays()):
         return False
     call.after.append(lambda out: np.asarray(out).astype(np.float32))

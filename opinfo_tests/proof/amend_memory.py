@@ -199,7 +199,7 @@ def saturate_float8(call: NaturalCall) -> Any:
 
 @amends("memory-format-fits", stage=0)
 def refuse_misfitting_format(call: NaturalCall) -> Any:
-    """Refuse channels_last formats for other ranks, and preserve_format without a tensor to take it from."""
+    """Refuse channels_last formats for wrong ranks, and preserve_format if no tensor has a format to preserve."""
     named = call.given.get("memory_format", "")
     sized = "size" in call.given or not call.arrays()
     ndim = len(call.given.get("size", ())) if sized else call.given.get("the_template", call.first).ndim
@@ -210,7 +210,7 @@ def refuse_misfitting_format(call: NaturalCall) -> Any:
 
 @amends("resize-references", stage=3)
 def resize_despite_references(call: NaturalCall) -> Any:
-    """Reuse the memory from the first element on, extended if it is too small."""
+    """Reuse the memory from the first element on; extend it if it is too small."""
     x, memory = call.first, memory_of(call)
     start = x.ctypes.data - memory.ctypes.data if x.size else 0
 

@@ -59,7 +59,7 @@ def use_dtype_of_second(call: NaturalCall) -> Any:
 
 @amends("tensordot-broadcasts", stage=1)
 def broadcast_size_1(call: NaturalCall) -> Any:
-    """Broadcast contracted dimensions: where one operand has size 1, sum the other over its dimension."""
+    """Broadcast contracted dimensions: if one operand's size is 1, sum the other operand over its dimension."""
     x, y = call.given["self"], call.given["other"]
     pairs = list(zip(call.given["dims_self"], call.given["dims_other"], strict=True))
     if all(x.shape[i] == y.shape[j] for i, j in pairs):

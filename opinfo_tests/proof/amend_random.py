@@ -179,7 +179,7 @@ def sample_from_each_row(call: NaturalCall) -> Any:
 
 @expects("random-stream", "stream")
 def cannot_be_recomputed(call: NaturalCall) -> Any:
-    """Return whether NumPy cannot recompute torch's random numbers: all but rand and randn in float32 and float64."""
+    """Return whether NumPy cannot recompute torch's numbers; it can for rand and randn in float32 and float64."""
     return call.f not in (np.random.rand, np.random.randn) or requested_dtype(call) not in (np.float32, np.float64)
 
 
@@ -227,8 +227,8 @@ def use_high_word_first(call: NaturalCall) -> Any:
 def apply_box_muller(call: NaturalCall) -> Any:
     """Transform uniform numbers to normal ones by the Box-Muller method, with the same pairs as torch.
 
-    Of less than 16 values, consecutive ones form a pair. Otherwise number i of a block of 16 is paired with number i +
-    8.
+    If there are fewer than 16 values, consecutive ones form a pair. Otherwise, value i of a block of 16 is paired with
+    value i + 8.
     """
     dtype = requested_dtype(call)
     if dtype not in (np.float32, np.float64):

@@ -28,7 +28,7 @@ def return_infinity_at_both_ends(call: NaturalCall) -> Any:
 
 @amends("zeta-of-infinity", stage=5)
 def fix_zeta_at_infinity(call: NaturalCall) -> Any:
-    """Return nan for zeta at +inf, and infinity at -inf, which is a pole for torch.
+    """Return nan for zeta at +inf, and infinity at -inf, which torch treats as a pole.
 
     polygamma of order n calls zeta with n + 1.
     """

@@ -180,7 +180,7 @@ def is_float_division(call: NaturalCall) -> Any:
 
 @amends("gcd-of-smallest", stage=4)
 def compute_wrapping_gcd(call: NaturalCall) -> Any:
-    """Compute the gcd by Euclid's algorithm with C's remainder, whose absolute values wrap."""
+    """Compute the gcd by Euclid's algorithm with C's remainder; absolute values may wrap."""
     dtype = promoted(all_operands(call))
     divisor = np.vectorize(lambda a, b: wrapping_gcd(dtype.type(a), dtype.type(b)), otypes=[dtype])
 

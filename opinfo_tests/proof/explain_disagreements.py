@@ -179,7 +179,7 @@ def remaining(
 
 
 def selections(steps: list[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield each amendment alone, all together, all but one, and every pair."""
+    """Yield each single amendment, all together, all but one, and every pair."""
     n = len(steps)
     yield from ((s,) for s in steps)
     if n > 1:

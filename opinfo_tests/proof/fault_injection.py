@@ -86,7 +86,7 @@ def excused(case: Case, want: Seen, listed: Any, side: tuple[Callable, str]) -> 
         return
     for name, wrong in planted(want):
         found = compare(case, wrong, answer_of(p.make()))
-        if found is not None:  # faults within the tolerance, or in what is not compared, do not count
+        if found is not None:  # faults within the tolerance, or in parts that are not compared, do not count
             # Pass no oracle to `explain`: in other memory torch would not repeat the fault, and so would seem to differ
             # from itself.
             yield name, bool(explain(case, wrong, found, listed, p.make).ids)

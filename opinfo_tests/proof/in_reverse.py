@@ -1,8 +1,8 @@
 """The proof in reverse: compare `torchnp.np` with NumPy itself, on the natural calls of all samples.
 
-The proof of the differences writes torch's calls in NumPy and accounts for each disagreement. Here both sides are the
-natural call: NumPy on arrays, and `torchnp.np` on tensors with the same values. They must agree in values, dtypes,
-shapes and errors.
+The proof of the differences translates torch's calls to natural NumPy calls and explains each disagreement. This module
+runs the natural calls twice: NumPy on arrays, and `torchnp.np` on tensors with the same values. The two must agree in
+values, dtypes, shapes and errors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from .prove import counterpart, provable, recorded
 __all__ = ["ReverseAccount", "compare_functions", "main"]
 
 
-# Why calls part: the functions, the start of what is found, and the reason. Both sides are right in these.
+# Accepted disagreements: a pattern for functions, one for the start of the message, and the reason. Both sides are
+# right in these.
 EXPLAINED: tuple[tuple[str, str, str], ...] = (
     (
         r"clip|cumprod|mean|nanmean|negative|prod|sign|sum|sort|fft\..*",
@@ -89,17 +90,17 @@ EXPLAINED: tuple[tuple[str, str, str], ...] = (
 
 @dataclass
 class ReverseAccount:
-    """The calls of one function of NumPy.
+    """The results for the calls of one function of NumPy.
 
     Attributes
     ----------
     passed, rounding, nearer, refused : int
-        Calls that agree, that agree but for the last digits, in which NumPy's own rounding is worse (it is farther from
-        NumPy's answer in float64), and that both sides refuse.
+        Number of calls that agree; that agree except for rounding; that NumPy rounds worse (its result is farther from
+        its own result in float64); and that both sides refuse.
     explained : Counter of str
-        Calls that part for a reason of `EXPLAINED`, by this reason.
+        Number of calls that disagree for a reason in `EXPLAINED`, by reason.
     failed : list of (str, str)
-        What disagrees, and the call.
+        The disagreement, and the call.
     """
 
     passed: int = 0
@@ -111,8 +112,8 @@ class ReverseAccount:
 
 
 def _helpers() -> dict[str, Any]:
-    """The helper functions of templates, on arrays that are tensors."""
-    from torchnp.np.rebound import NAMESPACE
+    """Return the helper functions of templates, rebound to work on `TensorArray`."""
+    from torchnp.np.rebind_numpy_functions import NAMESPACE
 
     space: dict[str, Any] = {**vars(template_helpers), "np": NAMESPACE}
     for name, value in vars(template_helpers).items():
@@ -124,12 +125,12 @@ def _helpers() -> dict[str, Any]:
 
 
 def _on_tensors(call: NaturalCall, name: str) -> Seen:
-    """Run a natural call with tensors for arrays and the function of `torchnp.np` for NumPy's."""
+    """Run a natural call on tensors instead of arrays, with the function of `torchnp.np` instead of NumPy's."""
     import warnings
 
     from torchnp.np.arrays import TensorArray
     from torchnp.np.dtypes import from_array
-    from torchnp.np.rebound import array_function
+    from torchnp.np.rebind_numpy_functions import array_function
 
     def leaf(x: Any) -> Any:
         return TensorArray(from_array(x.copy())) if isinstance(x, np.ndarray) else x
@@ -166,7 +167,7 @@ _HELPERS: dict[str, Any] = {}
 
 
 def row_name(op: str) -> str:
-    """Return the row of `torchnp.np` for an overload's counterpart, or ""."""
+    """Return the name of the row of `torchnp.np` for an overload's counterpart, or "" if there is none."""
     import torchnp.np
 
     side = counterpart(op)
@@ -175,7 +176,7 @@ def row_name(op: str) -> str:
 
 
 def compare_functions(names: frozenset[str] | None = None, draws: int = 0) -> dict[str, ReverseAccount]:
-    """Return the account of each function of `torchnp.np` that is some operator's counterpart."""
+    """Return the account of each function of `torchnp.np` that is the counterpart of an operator."""
     _HELPERS.update(_helpers())
     ops = {op: row_name(op) for op in provable()}
     chosen = {op: name for op, name in ops.items() if name and (names is None or name in names)}
@@ -203,7 +204,7 @@ def compare_functions(names: frozenset[str] | None = None, draws: int = 0) -> di
 
 
 def reason(name: str, words: str, call: str = "") -> str:
-    """Return why a function's results part, or "" if nothing explains it."""
+    """Return the reason in `EXPLAINED` for a disagreement, or "" if there is none."""
     overlaps = re.search(r"out=[^)]*strides\((\d+, )*0[,)]|_\(\w+\[[^]]*\] strides\((\d+, )*0[,)]", call)
     for functions, start, why in EXPLAINED:
         if re.fullmatch(functions, name) and re.match(start, words) and ("same memory" not in why or overlaps):
@@ -235,7 +236,7 @@ def _add(account: ReverseAccount, case: Any, want: Seen, mine: Seen, wide: Natur
 
 
 def _is_nearer(wide: NaturalCall, want: Seen, mine: Seen) -> bool:
-    """Whether results are nearer than NumPy's to what NumPy computes of the same values in float64."""
+    """Return whether results are closer than NumPy's results to those that NumPy computes in float64."""
     exact = answer_of(_widened(wide))
     if exact.error or len(exact.results) != len(want.results):
         return False
@@ -260,10 +261,10 @@ def _widened(call: NaturalCall) -> NaturalCall:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print how many calls pass, agree but for rounding, are refused on both sides, and fail; by function those that fail."""
+    """Print how many calls agree, agree except for rounding, are refused on both sides, and fail; list the failures."""
     parser = argparse.ArgumentParser(prog="python -m opinfo_tests.proof.in_reverse", description=__doc__)
     parser.add_argument("names", nargs="*", help="functions of NumPy, such as var or linalg.norm; default: all")
-    parser.add_argument("--draws", type=int, default=0, help="drawn calls for each overload, besides torch's samples")
+    parser.add_argument("--draws", type=int, default=0, help="random calls of each overload, besides torch's samples")
     parser.add_argument("--messages", type=int, default=3, help="failures to show for each function")
     a = parser.parse_args(arguments)
     accounts = compare_functions(frozenset(a.names) or None, a.draws)

@@ -6,7 +6,8 @@ takes the one that contains the most given arguments. A keyword whose argument i
 around the call of ``f``, as in ``f(self, bins)[0]`` or ``wrote(f(self, index), self)``, is applied to its result. Lists
 of numbers are passed as tuples. A function without templates is called with the schema's required arguments in order.
 
-Defaults are not adapted: ``var`` without a correction is ``np.var(self)``. The proof is about such differences.
+Defaults are not adapted: ``var`` without a correction is ``np.var(self)``, because such differences are what the proof
+examines.
 """
 
 from __future__ import annotations
@@ -390,8 +391,7 @@ MAPPING: dict[str, tuple[str, ...]] = {
     "numpy.fft.ifftshift": ("f(self, axes=dim)",),
 }
 
-# Differences that show only in another, equally natural NumPy call. The calls of their examples are written in this
-# way.
+# Differences that show only in another, equally natural NumPy call; the calls of their examples use these templates.
 SPELLINGS = {
     "descending-by-negation": "f(-self, axis=dim, stable=stable) if descending else None",
     "bool-power-is-int64": "self ** exponent",

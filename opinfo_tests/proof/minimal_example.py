@@ -35,11 +35,11 @@ LONGEST = 150  # maximum number of characters of a call
 
 
 class NotShownError(Exception):
-    """The call cannot be written as source: random numbers, uninitialized memory, or helpers that are not public."""
+    """Raised for a call that source cannot express: random numbers, uninitialized memory, or private helpers."""
 
 
 BUILTINS = frozenset({"int", "len", "tuple", "list"})
-Pair = tuple[str, str]  # an operator without its overload, and the id of a difference
+Pair = tuple[str, str]  # an operator's name without the overload, and the id of a difference
 
 
 def shown(pairs: frozenset[Pair], names: Callable[[str], list[str]]) -> Iterator[tuple[Pair, Difference]]:
@@ -187,7 +187,7 @@ def numbers(x: np.ndarray) -> str:
 
 def plain(x: Any) -> str:
     if isinstance(x, complex):
-        if repr(eval(repr(x), {"nan": 0, "inf": 0, "nanj": 0, "infj": 0})) == repr(x):  # repr keeps the signs of zeros
+        if repr(eval(repr(x), {"nan": 0, "inf": 0, "nanj": 0, "infj": 0})) == repr(x):  # repr shows the signs of zeros
             return repr(x).strip("()")
         return f"complex({plain(x.real)}, {plain(x.imag)})"
     if isinstance(x, float) and not math.isfinite(x):

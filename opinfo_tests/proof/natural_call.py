@@ -1,4 +1,4 @@
-"""The natural call: a torch call written in NumPy, by the template of the NumPy function in `mapping`."""
+"""The natural call: a torch call translated to NumPy with a template of the NumPy function from `mapping`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOREIGN = frozenset(n for n, dt in DTYPES.items() if dt.type.__module__.partitio
 
 
 class NoNaturalCallError(Exception):
-    """NumPy's counterpart cannot express the call, or NumPy lacks a dtype (``foreign``)."""
+    """Raised when NumPy's counterpart cannot express the call, or NumPy lacks a dtype (``foreign``)."""
 
     def __init__(self, words: str, foreign: bool = False) -> None:
         super().__init__(words)
@@ -89,7 +89,7 @@ class NaturalCall:
     op : str
         The torch overload.
     given : dict
-        torch's arguments by name, as far as given; arrays are ndarrays on new memory.
+        The given torch arguments by name; arrays are ndarrays on new memory.
     f : callable
         The NumPy counterpart.
     template : Template

@@ -1,8 +1,9 @@
-"""NumPy's own tests on tensors: the installed test files, with `torchnp.np` in place of the numpy that they import.
+"""Runs NumPy's own tests on tensors: the installed test files, with `torchnp.np` instead of the numpy that they import.
 
-Nothing is copied: each file of ``numpy/*/tests`` is compiled as it is, and its import statements get NumPy's functions
-on tensors. `numpy.testing` stays NumPy's and compares values. Many tests are about what tensors don't have (object arrays,
-records, subclasses, memory of a given layout); the counts are an outside check, and no file is expected to pass whole.
+Each file of ``numpy/*/tests`` is compiled unchanged, and its import statements return NumPy's functions on tensors.
+`numpy.testing` remains NumPy's, and compares values. Many tests are about features that tensors lack (object arrays,
+records, subclasses, a given memory layout), so no file is expected to pass completely. The counts are an independent
+check.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FILES = (
     "lib/tests/test_ufunclike.py", "lib/tests/test_polynomial.py", "lib/tests/test_packbits.py",
     "linalg/tests/test_linalg.py", "fft/tests/test_pocketfft.py", "fft/tests/test_helper.py",
 )  # fmt: skip
-# Words in a failure that name what tensors cannot hold or do: such a test is counted apart.
+# Words in a failure message that name features that tensors lack; tests with these are counted separately.
 _BEYOND = (
     "tensors have no dtype", "object", "longdouble", "no attribute '__array_finalize__'", "structured", "datetime", "timedelta",
     "NumPy has no", "not a tensor", "subclass", "MyArray", "masked", "'<U", "'S1'", "clongdouble", "byteorder",
@@ -39,12 +40,12 @@ _BEYOND = (
 
 
 class TestingOnArrays:
-    """`numpy.testing`, whose comparisons get arrays."""
+    """`numpy.testing` with comparison functions that accept `TensorArray`."""
 
     __test__ = False
 
     def __getattr__(self, name: str) -> Any:
-        from torchnp.np.rebound import computed_by_numpy
+        from torchnp.np.rebind_numpy_functions import computed_by_numpy
 
         value = getattr(np.testing, name)
         plain = name.startswith(("assert_raises", "assert_warns", "assert_no_warnings")) or not name.startswith(
@@ -54,8 +55,8 @@ class TestingOnArrays:
 
 
 def _import(name: str, space: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
-    """``__import__`` for a test file: modules of NumPy on tensors."""
-    from torchnp.np.rebound import NAMESPACE, rebound_module
+    """Replace ``__import__`` in a test file; modules of NumPy are imported as modules on tensors."""
+    from torchnp.np.rebind_numpy_functions import NAMESPACE, rebound_module
 
     found = builtins.__import__(name, space, local, wanted, level)
     if name.partition(".")[0] != "numpy" or level:
@@ -71,7 +72,7 @@ def _import(name: str, space: Any = None, local: Any = None, wanted: Any = (), l
 
 
 class _TestFile(pytest.Module):
-    """A test file of NumPy with its imports on tensors."""
+    """A test file of NumPy whose imports return functions on tensors."""
 
     def _getobj(self) -> types.ModuleType:
         module = types.ModuleType(f"numpy_on_tensors_{self.path.stem}")
@@ -90,7 +91,7 @@ class SuitePlugin:
         self.failures: list[tuple[str, str]] = []
 
     def pytest_pycollect_makemodule(self, module_path: Path, parent: Any) -> Any:
-        """Make a module whose imports are on tensors."""
+        """Return a `_TestFile` for a test file."""
         return _TestFile.from_parent(parent, path=module_path)
 
     def pytest_collectreport(self, report: Any) -> None:
@@ -115,8 +116,8 @@ class SuitePlugin:
 
 
 def _array_or_numpys(*args: Any, **kwargs: Any) -> Any:
-    """``np.array``, of objects and strings NumPy's: files make such arrays when they are imported."""
-    from torchnp.np.rebound import array_function, to_arrays
+    """Run ``np.array`` on tensors, but use NumPy's own for objects and strings, which test files need at import."""
+    from torchnp.np.rebind_numpy_functions import array_function, to_arrays
 
     try:
         return array_function("array")(*args, **kwargs)
@@ -128,7 +129,7 @@ def _array_or_numpys(*args: Any, **kwargs: Any) -> Any:
 
 def run_suite(files: tuple[str, ...] = FILES, select: str = "") -> SuitePlugin:
     """Run NumPy's test files on tensors, in this process, and return the counts."""
-    from torchnp.np.rebound import NAMESPACE
+    from torchnp.np.rebind_numpy_functions import NAMESPACE
 
     NAMESPACE.array = _array_or_numpys  # type: ignore[attr-defined]
     root = Path(np.__file__).parent
@@ -142,13 +143,13 @@ def run_suite(files: tuple[str, ...] = FILES, select: str = "") -> SuitePlugin:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print counts by file: passed, failed, beyond tensors, skipped."""
+    """Print the counts of each file: passed, failed, beyond tensors (see `_BEYOND`), skipped."""
     parser = argparse.ArgumentParser(prog="python -m opinfo_tests.proof.numpy_suite", description=__doc__)
     parser.add_argument(
-        "files", nargs="*", help="such as lib/tests/test_arraypad.py; default: all that concern functions here"
+        "files", nargs="*", help="such as lib/tests/test_arraypad.py; default: all files about functions of torchnp.np"
     )
-    parser.add_argument("-k", dest="select", default="", help="pytest's expression of names")
-    parser.add_argument("--failures", action="store_true", help="list what fails")
+    parser.add_argument("-k", dest="select", default="", help="names of tests, as pytest's -k")
+    parser.add_argument("--failures", action="store_true", help="list the failures")
     given = parser.parse_args(arguments)
     if importlib.util.find_spec("numpy.lib.tests") is None:
         print("this NumPy was installed without its tests")

@@ -28,8 +28,8 @@ KINDS = ("torch refuses", "numpy refuses", "results", "dtype", "shape", "value",
 VALUES = ("stream", "zero sign", "not finite", "rounding", "coarse", "value")
 # tolerance as a share of the largest value, by the number of bytes of a real number
 NEARLY = {2: 2e-2, 4: 1e-3, 8: 1e-9}
-COARSE = NEARLY | {8: 1e-5}  # for float64 little better than float32 precision
-OF_EQUALS = ("fmax", "fmin")  # in NumPy it depends on the processor whether these return 0 or -0
+COARSE = NEARLY | {8: 1e-5}  # for float64, about float32 precision
+OF_EQUALS = ("fmax", "fmin")  # in NumPy, the processor determines whether these return 0 or -0
 NONE = frozenset[int]()
 EXACT = ToleranceRule("exact", "looked at bit by bit")
 
@@ -173,7 +173,7 @@ def settled(case: Case, oracle: Backend, want: Seen, mine: Seen, verdict: Verdic
 
 
 def is_contract(want: Seen) -> bool:
-    """Return whether torch's result can be compared: it is no internal error, and no error about a malformed call."""
+    """Return whether torch's result can be compared; internal errors and errors about malformed calls cannot."""
     none = (
         "INTERNAL ASSERT",
         "is missing value for argument",

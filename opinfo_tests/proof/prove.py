@@ -45,7 +45,7 @@ class Account:
     none: Counter[str] = field(default_factory=Counter)  # calls that NumPy cannot express, by reason
     how: Counter[str] = field(default_factory=Counter)
     sightings: Counter[str] = field(default_factory=Counter)  # differences that random and recorded calls show
-    # differences, of those above, that explain only the kind of disagreement
+    # those of the differences above that explain only the kind of disagreement
     alone: Counter[str] = field(default_factory=Counter)
     apart: Counter[str] = field(default_factory=Counter)  # differences that example calls show
     unexplained: list[tuple[str, str, str]] = field(default_factory=list)  # kind, message, call

@@ -30,8 +30,8 @@ from .natural_call import source_of
 EXAMPLES = Path(torchnp.__file__).parent / "data" / "examples.tsv"
 
 SHORT = frozenset({"cumsum-needs-dim"})  # these differences occur only in calls without the last argument
-# More calls by difference, for operators for which neither expression shows it; {f} is the operator, as
-# torch.ops.aten.add.
+# More calls by difference, for operators for which neither expression shows it. {f} is replaced by the operator, such
+# as torch.ops.aten.add.
 MORE = {
     "number-wraps": ("{f}(torch.full((1,), 3, dtype=torch.uint8), 300, rounding_mode='floor')",
       "{f}(torch.full((1,), 3, dtype=torch.uint8), 300)",
@@ -130,7 +130,7 @@ def examples() -> dict[tuple[str, str], str]:
 
 
 class Above(TorchFunctionMode):
-    """Also records calls from Python, because operators that torch composes of others never reach the recorder."""
+    """Also records calls from Python, because composite operators never reach the recorder."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ def wrote(_: Any, x: np.ndarray) -> np.ndarray:
 
 
 def untold(_: Any, *what: Any) -> Any:
-    """Return the result; ``what`` are arguments that NumPy's function does not have, which are ignored."""
+    """Return the result; ``what`` are arguments that NumPy's function lacks, and are ignored."""
     return _
 
 
@@ -82,7 +82,7 @@ def added_axes(x: np.ndarray, size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def several(x: Any) -> Any:
-    """Return a tuple; torch also accepts a single number."""
+    """Return a tuple from a tuple or a single number, because torch accepts both."""
     return (x,) if isinstance(x, int) else x
 
 
@@ -147,7 +147,7 @@ def norm_of(normalization: int) -> str:
 
 
 def pair_of(x: Any) -> tuple[int, int]:
-    """Return one or two numbers as a pair."""
+    """Return a pair from one or two numbers."""
     return (x, x) if isinstance(x, int) else tuple(x) * (2 // len(x))
 
 

@@ -1,4 +1,4 @@
-"""The recorded number of cases of each overload and dtype, which tells whether a run collected enough."""
+"""The recorded number of cases of each overload and dtype, which shows whether a run collected enough."""
 
 from __future__ import annotations
 

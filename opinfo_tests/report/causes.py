@@ -1,4 +1,4 @@
-"""Failures by cause: calls that agree in outcome and, but for names and numbers, in message are shown once."""
+"""Failures by cause: calls with the same outcome and, apart from names and numbers, the same message are shown once."""
 
 from __future__ import annotations
 

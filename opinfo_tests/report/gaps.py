@@ -77,7 +77,7 @@ class Gap:
 
     @property
     def here_or_there(self) -> bool:
-        """Whether the gap occurs only on some machines or in some runs, which its reason must say at its beginning."""
+        """Whether the gap occurs only on some machines or in some runs; its reason must begin by saying so."""
         sometimes = ("by processor", "by build", "by number of threads", "by what memory held")
         return bool(self.processor) or self.reason.startswith(sometimes)
 
@@ -93,7 +93,7 @@ def file_for(backend: str) -> Path:
     """Return a backend's gaps file: in the package for backends of torchnp, in the working directory for others."""
     if backend in ("table", "numpy"):  # "numpy" is the entry point of the same table
         return Path(__file__).parents[1] / "gaps.toml"
-    if backend == "torch-cpu":  # used by the control
+    if backend == "torch-cpu":  # used by the control experiment
         return Path(__file__).parents[1] / "gaps-torch-cpu.toml"
     if backend.startswith("remote-"):  # all transports share one file
         return Path(__file__).parents[1] / "gaps-remote.toml"
@@ -183,7 +183,7 @@ class Scope:
     dtypes: Collection[str]
 
     def has(self, gap: Gap) -> bool:
-        """Return whether the run included everything that a gap may cover: then a gap without a failure is stale."""
+        """Return whether the run included everything that a gap may cover, so that a gap without a failure is stale."""
         ops = {op for op in self.claimed if fnmatchcase(op, gap.op)}
         dtypes = {d for d in DTYPES if fnmatchcase(d, gap.dtype)} or set(DTYPES)
         return ops <= set(self.ops) and dtypes | {"errors"} <= set(self.dtypes)
@@ -231,7 +231,7 @@ def check(
 
 
 def accept(path: Path, gaps: list[Gap], tally: Tally, whole: Scope | None = None) -> list[Gap]:
-    """Rewrite the `plain` entries of what ran; keep their reasons and all other entries. Return the new gaps."""
+    """Rewrite the `plain` entries that the run covered; keep their reasons and the other entries. Return all gaps."""
     borrowed = [g for g in gaps if g.borrowed]
     gaps = [g for g in gaps if not g.borrowed]
     families = [g for g in gaps if not g.plain] + [g for g in load_all(path) if not holds(g.since, g.until)]

@@ -69,7 +69,7 @@ def page_data(head: dict[str, Any], rows: list[dict[str, Any]], foot: dict[str, 
 
 
 def more_about(op: str) -> dict[str, Any]:
-    """Return what the table knows about an overload: its schema, family and differences."""
+    """Return the table's facts about an overload: its schema, family and differences."""
     import torchnp
 
     table = torchnp.table

@@ -1,4 +1,4 @@
-"""Ratios of time and memory of large calls to torch's: a summary, and the calls with the largest ratios."""
+"""Time and memory of large calls relative to torch's: a summary, and the calls with the largest ratios."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 SLOW, HEAVY = 10.0, 2.0  # calls with more than this multiple of torch's time or memory are listed
-FEWEST_MS, FEWEST_MIB = 0.05, 1.0  # smaller values count as these, because clocks and memory pages are no finer
+FEWEST_MS, FEWEST_MIB = 0.05, 1.0  # smaller values are raised to these, because clocks and memory pages are no finer
 SHOWN = 40  # number of overloads listed
 
 

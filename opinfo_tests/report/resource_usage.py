@@ -26,7 +26,7 @@ class Usage:
         self.workers: dict[int, tuple[float, int]] = {}
 
     def control_over(self) -> Usage:
-        """Count the time so far as the time of the control; return self."""
+        """Count the time so far as the time of the control experiment; return self."""
         self.control = time.perf_counter() - self.start
         return self
 

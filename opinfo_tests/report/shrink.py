@@ -133,7 +133,8 @@ def cut(a: Array, axis: int, start: int, n: int) -> Array:
 def smaller(case: Case) -> Iterator[Case]:
     """Yield cases with smaller sizes.
 
-    First change one size wherever it occurs, with and without equal integer arguments; then one dimension of one array.
+    First reduce one size in all arrays, with and without changing the integer arguments that equal it; then reduce one
+    dimension of one array.
     """
     arrays = list(dict.fromkeys(case.arrays()))
     for n in sorted({n for a in arrays for n in a.shape if n > 1}, reverse=True):
@@ -157,7 +158,7 @@ def every_axis(a: Array, n: int, start: int, m: int) -> Array:
 
 
 def fewer_dims(case: Case) -> Iterator[Case]:
-    """Yield cases without a dimension: of all arrays, counted from the left or the right, then of one array."""
+    """Yield cases with one dimension removed: first from all arrays, counted from either end, then from one array."""
     arrays = list(dict.fromkeys(case.arrays()))
     most = max((len(a.shape) for a in arrays), default=0)
 
@@ -227,7 +228,7 @@ def fewer_arguments(case: Case) -> Iterator[Case]:
 
 
 def simpler_arguments(case: Case) -> Iterator[Case]:
-    """Yield cases with an argument replaced by its default or by a simpler number."""
+    """Yield cases in which an argument is replaced by its default or by a simpler number."""
     for a, v, put in places(case):
         if a.has_default and type(v) in (bool, int, float, complex, str) and v != a.default:
             yield put(a.default)

@@ -76,7 +76,7 @@ class Reason:
 
     @property
     def by_processor(self) -> bool:
-        """Whether the reason depends on the processor: runs on another processor may cover what runs here do not."""
+        """Whether the reason depends on the processor: runs on another processor may not need this line."""
         return self.reason.startswith("by processor")
 
     def covers(self, found: Thin) -> bool:

@@ -1,1 +1,1 @@
-"""Runs: the runner, its worker processes, the control that shows whether a run is valid, and the command line."""
+"""Runs: the runner, its worker processes, the control experiment that validates a run, and the command line."""

@@ -37,7 +37,7 @@ from ..report.resource_usage import Usage, line
 from ..report.undertested import held, thin
 from . import oracle_cache, outputs
 from .arguments import parser
-from .control import INVALID, announced, control
+from .control_experiment import INVALID, announced, control
 from .isolated_calls import Shrinker
 from .outputs import FOUR
 from .runner import Options, run_here
@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None, prog: str = "opinfo_tests") -> int:
 
 
 def run(a: argparse.Namespace) -> int:
-    """Do what the parsed command line asks for; return the exit status."""
+    """Execute the parsed command line; return the exit status."""
     usage = Usage()
     follow(a.against)
     console = Console(highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Short targeted runs: judge a backend on each NumPy-torch difference of the catalogue, in seconds."""
+"""Short targeted runs: judge a backend on each NumPy-torch difference of the catalogue, which takes seconds."""
 
 from __future__ import annotations
 

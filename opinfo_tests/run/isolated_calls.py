@@ -90,7 +90,7 @@ class Shrinker:
             return row
         self.tried.add(row["id"])
         kind = kind_of_failure(row["outcome"], row["message"])
-        # If the call alone does not fail in the same way, there is no failure to compare simpler calls with.
+        # If the call does not fail in the same way when run by itself, simpler calls cannot be compared with it.
         if self.trials(case) != kind:
             return row
         slow = 5 if row["outcome"] == "timeout" else 1

@@ -21,8 +21,8 @@ _SMALL, _USUAL = 1 << 16, 1 << 25  # block sizes in bytes from which malloc uses
 def measured(case: Case, oracle: Backend, backend: Backend) -> dict[str, float]:
     """Return a call's shortest time (ms) on the backend and on torch, and its peak memory (MiB) beyond the arguments.
 
-    Runs of the two alternate. The time is processor time, which other programs on the machine change little, if both run
-    in this process. Memory is left out where the system does not report it (it does on Linux).
+    Runs on the backend and on torch alternate. If both run in this process, the time is processor time, which other
+    programs on the machine hardly affect. Memory is left out if the system does not report it; Linux does.
     """
     timed = processor_time if oracle.in_this_process and backend.in_this_process else wall_time
     both = {"torch_": oracle, "": backend}
@@ -34,7 +34,7 @@ def measured(case: Case, oracle: Backend, backend: Backend) -> dict[str, float]:
             for key, one in both.items():
                 with metered(one, timed) as figures:
                     one.execute(case)
-                if not figures:  # the arguments could not be made, for example for lack of memory
+                if not figures:  # the arguments could not be created, for example because memory ran out
                     return {}
                 least[key] = min(least[key], *figures)
             if time.perf_counter() - begun > SECONDS:
@@ -51,7 +51,7 @@ def measured(case: Case, oracle: Backend, backend: Backend) -> dict[str, float]:
 
 @contextmanager
 def metered(backend: Backend, meter: Callable) -> Iterator[list[float]]:
-    """Measure a backend's `run` alone, without copying the arguments and converting the results."""
+    """Measure only a backend's `run`, without copying the arguments and converting the results."""
     figures: list[float] = []
     run, own = backend.run, vars(backend).get("run")  # a backend may have its own ``run`` as an instance attribute
 
@@ -111,7 +111,7 @@ def can_measure_memory() -> bool:
 def mapped_from(size: int) -> Iterator[None]:
     """Let malloc use mmap for blocks of at least ``size`` bytes.
 
-    The system gets freed blocks back at once, so the peak counts only live memory.
+    Freed blocks are then returned to the system immediately, so the peak counts only live memory.
     """
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallopt"):  # musl

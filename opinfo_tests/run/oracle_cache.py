@@ -61,7 +61,7 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class OracleCache:
-    """The quick tier's calls: for each overload and dtype, the first ``calls`` by hash from each entry in `homes`.
+    """The quick tier's calls: for each overload and dtype, the first ``calls`` calls (by hash) of each home entry.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class OracleCache:
         return read(path, wanted)
 
     def was_green(self, tasks: Sequence[Task]) -> bool:
-        """Return whether torch has passed the control on these tasks in an earlier run."""
+        """Return whether torch has passed the control experiment on these tasks in an earlier run."""
         return self.green(tasks).exists()
 
     def note_green(self, tasks: Sequence[Task]) -> None:

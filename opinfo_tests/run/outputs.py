@@ -17,7 +17,7 @@ from ..report.html_page import read_all, write_page
 from ..report.report import GOOD, REFUSED, Tally, summary, tally_of
 from ..report.repro import MOST, write_repros
 from ..report.shrink import SECONDS
-from .control import INVALID
+from .control_experiment import INVALID
 from .isolated_calls import Shrinker
 
 DRAWS = {
@@ -80,17 +80,17 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--html", type=Path, metavar="FILE", help="write the report as one HTML page")
     p.add_argument("--badge", type=badge_file, metavar="FILE", help="write a badge: .svg, or .json for badge services")
     p.add_argument("--repro", type=Path, metavar="DIR",
-                   help=f"write a script and an issue for failures that no gap knows, {MOST} for each overload and outcome")  # fmt: skip
+                   help=f"write a script and an issue text for new failures, {MOST} for each overload and outcome")  # fmt: skip
     p.add_argument("--shrink", type=duration_or_none, nargs="?", const=SECONDS, metavar="SECONDS",
-                   help=f"make each of these failures as simple as it can be while it fails alike, in so much time ({SECONDS:g}); "
-                   "0 leaves them as they are; on with --repro and --no-samples")  # fmt: skip
+                   help=f"simplify each of these calls as long as it fails in the same way, for so many seconds ({SECONDS:g}); "
+                   "0 turns this off; it is on with --repro and --no-samples")  # fmt: skip
     p.add_argument("--draws", type=whole_number, metavar="N",
-                   help="judge N calls drawn from the schema of each overload beside the samples "
+                   help="besides the samples, judge N random calls from the schema of each overload "
                    f"({DRAWS['full']}, in the quick tier {DRAWS['quick']})")  # fmt: skip
-    p.add_argument("--no-samples", action="store_true", help="judge drawn calls alone")
-    p.add_argument("--no-errors", action="store_true", help="do not judge calls that torch refuses")
+    p.add_argument("--no-samples", action="store_true", help="judge only random calls")
+    p.add_argument("--no-errors", action="store_true", help="do not judge calls for which torch raises an error")
     p.add_argument(
-        "--from-report", type=Path, metavar="FILE", help="make these, or the summary, of a report without a run"
+        "--from-report", type=Path, metavar="FILE", help="write these outputs, or the summary, from an existing report"
     )
 
 

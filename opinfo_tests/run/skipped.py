@@ -1,4 +1,4 @@
-"""The last line of a run: what it skipped, counted by option or reason."""
+"""The last line of a run: how many calls it skipped, by option or reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def skipped(
     dtypes: list[str],
     left: int,
 ) -> str:
-    """Return the line that says what a run did not judge.
+    """Return the line that describes the calls that a run did not judge.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def skipped(
 def by_option(
     a: argparse.Namespace, tally: Tally, tasks: Collection[Task], ops: Collection[str], dtypes: list[str], left: int
 ) -> Iterator[str]:
-    """Yield what options of the command line excluded."""
+    """Yield descriptions of the calls that options of the command line excluded."""
     if a.tier == "large":
         yield "all calls but large ones (--tier large)"
         return
@@ -110,7 +110,7 @@ OPTIONS = frozenset({DTYPES, MAX, ERROR})  # options that count the calls they e
 
 
 def by_backend(tally: Tally, backend: Backend, ops: Collection[str]) -> Iterator[str]:
-    """Yield what the backend does not claim or show, and overloads for which no random calls can be generated."""
+    """Yield descriptions of what the backend does not claim or show, and of overloads without random calls."""
     absent = sorted(op for op in tally.absent if op not in backend.ops)
     if absent:
         yield f"{some(len(absent), 'overload')} that the backend does not claim"

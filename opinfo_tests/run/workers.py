@@ -108,8 +108,8 @@ def serve(
     while (message := pipe.recv()) is not None:
         task, lost = message
         judge.options = replace(options, skip=options.skip | lost) if lost else options
-        # A task whose worker died runs again from the start, with a set of its own: the shared set contains cases that
-        # the dead worker did not judge.
+        # A task whose worker died runs again from the start with a separate set, because the shared set contains cases
+        # that the dead worker did not judge.
         judge.seen = LocalSet() if lost else seen
         try:
             done = run_one(task, judge)

@@ -14,7 +14,7 @@ from rich.console import Console
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.case import schemas
 from opinfo_tests.generate.strategies import draws
-from opinfo_tests.mutate import command, coverage, handwritten_faults, rules, survivors
+from opinfo_tests.mutate import command, coverage, judge_handwritten_faults, rules, survivors
 from opinfo_tests.mutate.rules import Mutant, kernel_modules, mutants, source_of
 from opinfo_tests.mutate.trial import Found, Plan, Process, trial
 from opinfo_tests.report.progress import Bars
@@ -198,7 +198,9 @@ def test_what_is_no_file_of_faults(tmp_path, capsys):
 
 def test_the_faults_that_ship_can_be_read():
     found = [
-        fault for path in sorted(handwritten_faults.SHIPPED.glob("*.json")) for fault in handwritten_faults.read(path)
+        fault
+        for path in sorted(judge_handwritten_faults.SHIPPED.glob("*.json"))
+        for fault in judge_handwritten_faults.read(path)
     ]
     assert len({f.name for f in found}) == len(found) > 100
     assert {op for f in found for op in f.ops} <= schemas().keys()

@@ -22,7 +22,7 @@ from opinfo_tests.generate.samples.opinfo_reach import in_families
 from opinfo_tests.generate.task import Task
 from opinfo_tests.report.report import GOOD, REFUSED, read
 from opinfo_tests.run import command
-from opinfo_tests.run import control as controls
+from opinfo_tests.run import control_experiment as controls
 from opinfo_tests.run.runner import Options, run_here
 from opinfo_tests.tests.mutants import Mutated
 from torchnp import cli

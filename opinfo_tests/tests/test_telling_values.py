@@ -16,7 +16,7 @@ from opinfo_tests.generate.mutations.promotion_cases import USUAL, paired
 from opinfo_tests.generate.mutations.telling_values import beside_options, gridded, overflowing, telling
 from opinfo_tests.generate.samples.recording import Recorder, freeze
 from opinfo_tests.generate.strategies import cubes, run_drawn
-from opinfo_tests.mutate import handwritten_faults
+from opinfo_tests.mutate import judge_handwritten_faults
 from opinfo_tests.mutate.trial import alike
 from opinfo_tests.report.report import GOOD
 from opinfo_tests.run.runner import run_case
@@ -155,7 +155,7 @@ def test_a_conversion_of_negative_numbers_counts():
     assert run_case(case, TorchDevice("cpu"), wrong)[0].outcome == "wrong-value"
 
 
-FAULTS = list(handwritten_faults.read(handwritten_faults.SHIPPED / "u.json"))
+FAULTS = list(judge_handwritten_faults.read(judge_handwritten_faults.SHIPPED / "u.json"))
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)

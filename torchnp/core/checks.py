@@ -30,7 +30,7 @@ ndarray = np.ndarray
 
 
 def check(condition: Any, message: str | Exception, exc: type[Exception] = RuntimeError) -> None:
-    """Raise ``exc(message)``, or the exception given, unless the condition holds (torch's TORCH_CHECK).
+    """Raise ``exc(message)`` unless the condition holds (torch's TORCH_CHECK); ``message`` may also be an exception.
 
     If the message is costly to build, write ``if not ok: raise RuntimeError(...)`` instead of calling this function.
     """
@@ -82,7 +82,7 @@ def refuse_elements(kernel: str, x: ndarray, lacking: Collection[np.dtype]) -> N
 
 
 def check_type(expected: np.dtype, *operands: ndarray | None) -> None:
-    """Raise torch's error for the first operand, None aside, that does not have the expected dtype."""
+    """Raise torch's error for the first operand that has another dtype than expected; operands that are None pass."""
     for x in operands:
         if x is not None and x.dtype != expected:
             raise expected_type(expected, x.dtype)
@@ -92,7 +92,7 @@ def check_type(expected: np.dtype, *operands: ndarray | None) -> None:
 
 
 def dim_of(x: ndarray, dim: int) -> int:
-    """Return a dimension as `wrap_dim` does, but refuse a 0-d tensor, because the caller needs the dimension's size."""
+    """Return a dimension like `wrap_dim`, but refuse a 0-d tensor, because the caller needs the dimension's size."""
     if not x.ndim:
         raise no_dimensions(dim)
     return wrap_dim(dim, x.ndim)
@@ -153,7 +153,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_shape(x: ndarray, shape: Sequence[int], first: int = 0) -> None:
-    """Raise torch's error unless a gradient has ``len(shape)`` dimensions and, from ``first`` on, these sizes."""
+    """Raise torch's error unless a gradient has ``len(shape)`` dimensions, with these sizes from ``first`` on."""
     if x.ndim == len(shape) and x.shape[first:] == tuple(shape[first:]):
         return
     d = next((d for d in range(first, len(shape)) if x.ndim != len(shape) or x.shape[d] != shape[d]), 0)
@@ -163,7 +163,7 @@ def check_shape(x: ndarray, shape: Sequence[int], first: int = 0) -> None:
 
 
 def check_filled(x: ndarray, expected: str, found: str, first: int = 1, end: str = "") -> None:
-    """Raise torch's error if a dimension other than the batch is empty; dimensions from ``first`` on are checked."""
+    """Raise torch's error if a dimension other than the batch, that is, from ``first`` on, has size 0."""
     for d in range(first, x.ndim):
         words = f"to have non-zero size for non-batch dimensions, but {found}"
         check(x.shape[d], f"{expected} {words}{shape_text(x.shape)} with dimension {d} being empty{end}")
@@ -189,8 +189,8 @@ def check_fits(x: ndarray, target: ndarray) -> None:
 def check_matrices(a: ndarray, b: ndarray, op: str, names: tuple[str, str] = ("", "")) -> None:
     """Raise torch's error unless two tensors are matrices with equal inner sizes.
 
-    ``names`` are torch's messages for a tensor that is not a matrix, before 2.15. Since 2.15 every message names the
-    op.
+    ``names`` are the messages of torch before 2.15 for a tensor that is not a matrix. Since 2.15 every message names
+    the op.
     """
     for own, x, before in zip(("self", "mat2"), (a, b), names, strict=True):
         if x.ndim != 2:
@@ -234,14 +234,14 @@ def check_strides(shape: Sequence[int], stride: Sequence[int]) -> None:
 
 
 def check_real(name: str, **given: Any) -> None:
-    """Raise torch's error if an argument of a method, given in order, is complex."""
+    """Raise torch's error if an argument of a method is complex; pass the arguments in the method's order."""
     for place, (argument, value) in enumerate(given.items(), 1):
         words = f"{name}(): argument '{argument}' (position {place}) must be float, not complex"
         check(not isinstance(value, complex), words, TypeError)
 
 
 def check_normal(shape: Sequence[int], mean: Any, std: Any, dtype: np.dtype) -> None:
-    """Raise the errors of the prim that draws normally distributed values."""
+    """Raise the errors of the ``prims`` operator that draws normally distributed values."""
     check(std >= 0.0, f"expected non-negative standard deviation, but got std={std}")
     check(is_inexact(dtype), f"expected a floating-point or complex dtype, but got dtype=torch.{dtype}")
     improve = "(Could this error message be improved? If so, please report an enhancement request to PyTorch.)"
@@ -262,7 +262,7 @@ def check_positive(name: str, values: Sequence[int]) -> None:
 def check_no_dilation(dilation: Sequence[int], weight: ndarray, transposed: bool, vendor: bool) -> None:
     """Raise the backend's error for a dilation of 0.
 
-    oneDNN allows it in transposed convolutions where the kernel size is 1.
+    oneDNN allows it in transposed convolutions, in dimensions in which the kernel size is 1.
     """
     if vendor:
         check(transposed, "non-positive dilation is not supported")

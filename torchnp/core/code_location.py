@@ -1,4 +1,4 @@
-"""A place in the user's code, kept as a code object and a position, and formatted only when a message names it."""
+"""A location in the user's code, kept as a code object and an instruction, and formatted only for a message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Where = tuple[CodeType, int] | None
 
 
 def location(where: Where) -> str:
-    """Format a place in the client's code for messages."""
+    """Format a location in the user's code for messages."""
     if where is None:
         return "an unknown place"
     code, instruction = where

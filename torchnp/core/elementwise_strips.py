@@ -24,7 +24,7 @@ from torchnp.thresholds import Threshold
 ndarray = np.ndarray
 # Elements of a strip: a multiple of every SIMD vector's length, so that only the last strip ends in a partial vector.
 STRIP: Threshold = 1 << 16
-MANY: Threshold = STRIP + STRIP // 2  # larger arrays are cut; no strip is then shorter than half of `STRIP`
+MANY: Threshold = STRIP + STRIP // 2  # larger arrays are cut, so no strip is shorter than half of `STRIP`
 # Arguments that make an element's result depend on its position.
 _OF_PLACES = frozenset({"axis", "dim", "dims", "memory_format"})
 
@@ -56,8 +56,8 @@ def draws_in_order(schema: Schema) -> bool:
 class Strips(NamedTuple):
     """How the large arrays of one call are cut into strips.
 
-    Arrays of one shape and memory order are cut as if they had one dimension. If some are broadcast, arrays are cut along
-    their first dimension, and ``order`` is None.
+    Arrays that share one shape and memory order are cut as if they had one dimension. If some are broadcast, arrays are
+    cut along their first dimension, and ``order`` is None.
     """
 
     shape: tuple[int, ...]  # the result's shape
@@ -66,13 +66,13 @@ class Strips(NamedTuple):
     step: int  # size of a strip along that dimension
 
     def laid(self, x: ndarray) -> ndarray:
-        """Return the array in the form that is cut: flat in memory order, or unchanged if ``order`` is None."""
+        """Return the array as it is cut: flattened in memory order, or unchanged if ``order`` is None."""
         if self.order is None:
             return x
         return (x.transpose(self.order) if x.ndim == len(self.order) else x).reshape(-1)
 
     def part(self, x: Any, strip: slice) -> Any:
-        """Return an argument's part in a strip.
+        """Return the part of an argument that belongs to a strip.
 
         Numbers, and arrays that broadcast along the cut dimension, are returned whole.
         """
@@ -94,7 +94,7 @@ class Strips(NamedTuple):
         return slice(0, self.step)
 
     def run(self, work: Callable[[slice], object], rest: bool = False, in_turn: bool = False) -> None:
-        """Call ``work`` for each strip, or the ``rest`` after the first: one by one if ``in_turn``, else on all threads."""
+        """Call ``work`` for each strip: in order if ``in_turn``, else on all threads; with ``rest``, skip the first."""
         start = self.step if rest else 0
         if in_turn:
             for strip in _cut(slice(start, self.length), self.step):
@@ -111,21 +111,24 @@ class Strips(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """How large arrays of several memory layouts are cut: into slices of all dimensions of the result."""
+    """How large arrays with different memory layouts are cut: along several dimensions of the result."""
 
     shape: tuple[int, ...]  # of the result
     order: tuple[int, ...]  # its dimensions, the outermost in memory first
     tiles: tuple[tuple[slice, ...], ...]
 
     def part(self, x: Any, tile: tuple[slice, ...]) -> Any:
-        """Return an argument's part in a tile: the whole of dimensions that are broadcast, and of what is no array."""
+        """Return the part of an argument that belongs to a tile.
+
+        Broadcast dimensions are returned whole, and so are arguments that are not arrays.
+        """
         if type(x) is not ndarray or not x.ndim:
             return x
         own = tile[len(tile) - x.ndim :]
         return x[tuple(s if n > 1 else slice(None) for s, n in zip(own, x.shape, strict=True))]
 
     def empty(self, dtype: np.dtype) -> ndarray:
-        """A new array for the result."""
+        """Return a new array for the result."""
         return np.empty([self.shape[i] for i in self.order], dtype).transpose(np.argsort(self.order))
 
     @property
@@ -134,7 +137,7 @@ class Tiles(NamedTuple):
         return self.tiles[0]
 
     def run(self, work: Callable[[Any], object], rest: bool = False, in_turn: bool = False) -> None:
-        """Call ``work`` for each tile, or the ``rest`` after the first: ``in_turn``, or on all threads."""
+        """Call ``work`` for each tile: in order if ``in_turn``, else on all threads; with ``rest``, skip the first."""
         tiles = self.tiles[1:] if rest else self.tiles
         if not in_turn:
             share(work, tiles)
@@ -153,10 +156,10 @@ def _cut(whole: slice, step: int) -> Iterator[slice]:
 
 
 def strips_of(values: Iterable[Any], settled: bool = False) -> Strips | Tiles | None:
-    """Return how to cut the arrays among a call's arguments; None if all are small, or they cannot be cut alike.
+    """Return how to cut the arrays among a call's arguments.
 
-    ``settled`` says that the result is an existing target or gets its strides later. Then any strides will do for its
-    dimensions of size 1.
+    None means that all are small, or that they cannot be cut in the same way. ``settled`` says that the result is an
+    existing target or gets its strides later, so that its dimensions of size 1 may have any strides here.
     """
     arrays = [x for x in values if type(x) is ndarray and x.ndim]
     if not any(x.size > MANY for x in arrays):
@@ -191,14 +194,14 @@ def _tiles_if(settled: bool, arrays: list[ndarray]) -> Tiles | None:
     return tiles_of(arrays) if settled else None
 
 
-_LANES = 128  # elements: two vectors of the narrowest dtype are a divisor
+_LANES = 128  # tiles have a multiple of this many elements: a multiple of two vectors, whatever the dtype
 
 
 def tiles_of(arrays: list[ndarray]) -> Tiles | None:
-    """Return how to cut arrays of any layout, which broadcast; None if a cut would leave vectors half filled."""
+    """Return how to cut broadcast arrays of any layout; None if a cut would leave vectors half filled."""
     try:
         shape = np.broadcast_shapes(*(x.shape for x in arrays))
-    except ValueError:  # the kernel says so in torch's words
+    except ValueError:  # the kernel raises torch's error
         return None
     if prod(shape) <= MANY:
         return None
@@ -210,7 +213,7 @@ def tiles_of(arrays: list[ndarray]) -> Tiles | None:
         place -= 1
         steps[place] = shape[order[place]]
         whole *= steps[place]
-    if place:  # the dimension that is cut; those outside it are taken one by one
+    if place:  # the dimension that is cut; a tile has one index of each dimension outside it
         lanes = _LANES // gcd(whole, _LANES)
         steps[place - 1] = max(STRIP // whole // lanes, 1) * lanes
         _, inner = vector_run(arrays, shape, order)
@@ -222,7 +225,7 @@ def tiles_of(arrays: list[ndarray]) -> Tiles | None:
 
 
 def stripwise(kernel: Callable[..., Any], settled: bool = False) -> Callable[..., Any]:
-    """Wrap an elementwise kernel so that it computes large arrays strip by strip; ``settled`` is as in `strips_of`."""
+    """Wrap an elementwise kernel so that it computes large arrays in strips; for ``settled`` see `strips_of`."""
 
     def stripped(*args: Any, **kwargs: Any) -> Any:
         for x in args:
@@ -230,7 +233,7 @@ def stripwise(kernel: Callable[..., Any], settled: bool = False) -> Callable[...
                 strips = strips_of([*args, *kwargs.values()], settled)
                 target = WRITTEN.target
                 if strips is None or (type(target) is ndarray and not _fits(strips, target)):
-                    break  # torch visits elements in the target's memory order, and the strips have another
+                    break  # torch visits elements in the target's memory order, but the strips have another order
                 return _result(strips, kernel, args, kwargs)
         return kernel(*args, **kwargs)
 
@@ -274,7 +277,7 @@ def _result(strips: Strips | Tiles, kernel: Callable[..., Any], args: tuple, kwa
 
 
 def _fits(strips: Strips | Tiles, target: ndarray) -> bool:
-    """Return whether a target's memory order is the order of the strips."""
+    """Return whether a target has the memory order of the strips."""
     if strips.order is None or target.ndim != len(strips.order):
         return target.flags.c_contiguous
     return target.transpose(strips.order).flags.c_contiguous
@@ -315,10 +318,10 @@ def _overlaps(x: ndarray) -> bool:
 
 
 def target_strips(target: Any, values: Iterable[Any], in_turn: bool = False) -> Strips | Tiles | None:
-    """Return how to write a target strip by strip, as `strips_of`; None if that is impossible.
+    """Return how to cut a target and the operands into strips (see `strips_of`); None if that is impossible.
 
-    The target must have the result's shape. An operand may be the target itself, but must not share memory with it
-    otherwise.
+    The target must have the result's shape. An operand may be the target itself, but must not otherwise share memory
+    with it.
     """
     if type(target) is not ndarray or target.size <= MANY:
         return None

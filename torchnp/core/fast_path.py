@@ -1,10 +1,10 @@
-"""Quick twins: fast paths for a kernel's commonest cases, each with a declared accuracy.
+"""Fast paths for a kernel's commonest cases, each with a declared accuracy.
 
-A twin takes the arguments of its body, the full kernel. It checks whether they are a case that it supports. If so, it
-computes the result; else it returns None and the body runs. The check must rule out every failure: the caller catches
-only the error that `run_quiet` raises while its context is in use. A twin does not modify its arguments, returns
-arrays, and either is *exact* (it returns the body's bits, strides, signs and nan) or declares its largest deviation.
-`opinfo_tests` runs every twin against its body.
+A fast path takes the same arguments as the full kernel. It checks whether it supports this call. If so, it computes the
+result; else it returns None and the full kernel runs. The check must rule out every failure, because the caller catches
+only the error that `run_quiet` raises while its context is in use. A fast path does not modify its arguments and
+returns arrays. It either is *exact* (it returns the full kernel's bits, strides, signs and nan) or declares its largest
+deviation. `opinfo_tests` compares every fast path with its full kernel.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Quick:
-    """A twin and its declared accuracy."""
+    """A fast path and its declared accuracy."""
 
     function: Function
     ulp: float = 0.0  # largest deviation, in units in the last place of ``scale``; 0: exact
-    # Computes from the arguments the magnitudes that ``ulp`` refers to; default: the result's own.
+    # Computes the magnitudes that ``ulp`` refers to from the arguments; by default they are those of the result.
     scale: Function | None = None
-    why: str = ""  # why the twin's result is as good as the body's
+    why: str = ""  # why the fast path's result is as good as the full kernel's
     placed: bool = False  # takes and returns only tensors for which `apply.is_plain` holds, so no layout step is needed
 
 
 def exact(function: Function, placed: bool = False) -> Quick:
-    """Declare a twin whose results equal its body's bit for bit."""
+    """Declare a fast path whose results equal the full kernel's bit for bit."""
     return Quick(function, placed=placed)
 
 
 def within(ulp: float, function: Function, why: str, scale: Function | None = None) -> Quick:
-    """Declare a twin that rounds differently from its body.
+    """Declare a fast path that rounds differently from the full kernel.
 
     Parameters
     ----------
     ulp : float
-        Largest deviation from the body's results, in units in the last place of ``scale``.
+        Largest deviation from the full kernel's results, in units in the last place of ``scale``.
     function : callable
-        The twin.
+        The fast path.
     why : str
         Why both results are acceptable as torch's.
     scale : callable, optional
-        Computes from the same arguments the magnitudes that ``ulp`` refers to; by default they are the result's.
+        Computes the magnitudes that ``ulp`` refers to from the same arguments; by default they are those of the result.
     """
     return Quick(function, ulp, scale, why)
 
 
-# ---------------------------------------------------------------- checks that several twins share
+# ---------------------------------------------------------------- checks that several fast paths share
 
 
 FEW_INDICES: Threshold = 64  # fast paths check up to this many indices as Python numbers
@@ -92,7 +92,7 @@ def axes(dim: Any, ndim: int) -> tuple[int, ...] | None:
     return tuple(dim) if len({d % ndim for d in dim}) == len(dim) else None
 
 
-# ---------------------------------------------------------------- calls that bind to a twin
+# ---------------------------------------------------------------- calls that bind to a fast path
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,13 @@ class CallSignature:
 
     positional: int
     required: int
-    places: dict[str, int]  # each name's position; a call with more positional arguments has already passed it
+    places: dict[str, int]  # each name's position; a call with more positional arguments passes it by position
     keywords: frozenset[str]  # required keyword-only arguments
-    # Cache of the calls that bind: the number of positional arguments, and the names.
+    # Cache of the calls that match: the number of positional arguments, and the keywords.
     taken: set[tuple] = field(default_factory=set, compare=False)
 
     def takes(self, given: int, named: dict[str, Any]) -> bool:
-        """Return whether a call with ``given`` positional arguments and these keywords binds."""
+        """Return whether a call with ``given`` positional arguments and these keywords matches the signature."""
         call = (given, *named)
         if call in self.taken:
             return True
@@ -124,9 +124,9 @@ class CallSignature:
 
 
 def signature_of(function: Function, schema: Schema) -> CallSignature:
-    """Return the `CallSignature` of a twin for an overload.
+    """Return the `CallSignature` of a fast path for an overload.
 
-    An overload may lack some of the twin's arguments: ``max`` has no ``dim``.
+    An overload may lack some of the fast path's arguments: ``max`` has no ``dim``.
     """
     kinds = inspect.Parameter
     names = {RESERVED.get(a.name, a.name) for a in schema.args}

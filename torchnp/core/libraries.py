@@ -39,12 +39,12 @@ _met: set[str] = set()
 def kernel(
     *names: str, schema: str | Sequence[str] = (), like: Any = None, tags: Iterable[str] = ()
 ) -> Callable[[Body], Body]:
-    """Declare the NumPy function of another library's operator, as a decorator.
+    """Declare, as a decorator, the NumPy function that computes another library's operator.
 
     The function becomes a row of `torchnp.table`, and every way to run a program uses it: calls by name, `NumpyMode`,
     the device, `torch.compile`, and programs that `torchnp.load` reads. It takes arrays for tensors, with the schema's
     names, order and defaults. It returns new arrays and never writes to its arguments. In-place and ``out=`` overloads
-    derive from it by rule, as for torch's own operators.
+    are derived from it by rule, as for torch's own operators.
 
     Parameters
     ----------
@@ -57,7 +57,8 @@ def kernel(
     like : callable, optional
         The NumPy or SciPy function that a reader would expect to do the same.
     tags : iterable of str, optional
-        torch's tags for the given schemas: ``"nondeterministic_seeded"`` for an operator that draws random numbers.
+        torch's tags for the given schemas, such as ``"nondeterministic_seeded"`` for an operator that draws random
+        numbers.
 
     Returns
     -------
@@ -110,7 +111,7 @@ _SCHEMA = re.compile(r"(?:(\w+)::)?(\w+(?:\.\w+)?)(\(.*\) -> \S.*)")
 
 
 def _schemas_of(names: tuple[str, ...], schema: str | Sequence[str], tags: frozenset[str]) -> dict[str, Schema]:
-    """Return the schemas of a declaration by name: the given ones, and those registered in torch."""
+    """Return a declaration's schemas, by name: those that it gives, and those registered in torch."""
     if not names or not all(isinstance(n, str) for n in names):
         raise TypeError('torchnp.kernel takes the names of overloads: @torchnp.kernel("mylib::op")')
     for name in names:
@@ -217,7 +218,7 @@ def _without_schema(name: str, texts: list[str], registered: dict[str, Schema]) 
 
 
 def misfit(body: Callable[..., Any], schema: Schema) -> str:
-    """Return how a body's parameters differ from its schema; "" if they match."""
+    """Return how a function's parameters differ from its schema; "" if they match."""
     parameters = [*inspect.signature(body).parameters.values()]
     have, want = [p.name for p in parameters], [RESERVED.get(a.name, a.name) for a in schema.args]
     if have != want:
@@ -259,7 +260,7 @@ def offered() -> list[str]:
 
 
 def import_rows(space: str) -> bool:
-    """Import the rows that are declared for a namespace, once; return whether any of its overloads is known.
+    """Import the packages that declare rows for a namespace, once; return whether any of its overloads is known.
 
     Raises
     ------
@@ -293,7 +294,7 @@ def _load(entry: EntryPoint) -> None:
 
 
 def _forget(names: set[str]) -> None:
-    """Remove declared rows, because a package that failed half-way declares them again at the next import."""
+    """Remove the rows of a package whose import failed half-way, because the next import declares them again."""
     for name in names:
         SCHEMAS.pop(name, None)
         REGISTERED.pop(name, None)

@@ -1,4 +1,4 @@
-"""Messages about missing optional packages, which name all of them and the extra that installs them."""
+"""Messages about missing optional packages; they name all missing packages and the extra that installs them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def lacking(extras: str, *modules: str) -> str:
 
 
 def explained(error: ModuleNotFoundError, what: str, extras: str, *modules: str) -> ModuleNotFoundError:
-    """Return an import error with the message of `lacking` if a module is not installed, else the error itself."""
+    """Return an import error with the message of `lacking` if a module is missing, else ``error`` unchanged."""
     said = lacking(extras, *modules)
     return ModuleNotFoundError(f"{what} {said}", name=error.name) if said else error

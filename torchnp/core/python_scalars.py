@@ -25,7 +25,7 @@ Conversion = Callable[[Any, np.dtype], ndarray]
 
 
 def too_wide(x: Any) -> OverflowError | None:
-    """Return Python's error for an integer that fits no C++ type; None for any other number."""
+    """Return Python's error for an integer that is too large for every C++ type; None for any other number."""
     if not isinstance(x, int) or -(2**63) <= x < 2**64:
         return None
     return OverflowError("can't convert negative int to unsigned" if x < 0 else "int too big to convert")
@@ -47,7 +47,7 @@ def _remembered(convert: Conversion) -> Conversion:
 
     @functools.wraps(convert)
     def converted(x: Any, dtype: np.dtype) -> ndarray:
-        # 0.0 == -0.0, also as parts of complex numbers: the cache key includes their text to tell them apart.
+        # 0.0 == -0.0, also as parts of complex numbers, so the cache key includes their text to distinguish them.
         kind = type(x)
         return plain(x, dtype) if kind is int or (x and kind is not complex) else signed(str(x), x, dtype)
 
@@ -64,12 +64,12 @@ def _cast(x: Any, dtype: np.dtype) -> ndarray:
 
 @_remembered
 def number(x: Any, dtype: np.dtype) -> ndarray:
-    """Return a number cast to a dtype as C++ does (``static_cast``), as a read-only 0-d array: integers wrap.
+    """Return a number cast to a dtype like C++'s ``static_cast``, as a read-only 0-d array; integers wrap around.
 
     Raises
     ------
     OverflowError
-        An integer beyond 64 bits.
+        The number is an integer beyond 64 bits.
     """
     return _cast(x, dtype)
 
@@ -78,14 +78,14 @@ def number(x: Any, dtype: np.dtype) -> ndarray:
 def scalar(x: Any, dtype: np.dtype) -> ndarray:
     """Return a number as an element of a dtype (``Scalar::to<T>``), as a read-only 0-d array, if its value fits.
 
-    Negative integers wrap in an unsigned dtype; floats lose their fraction in an integer dtype.
+    Negative integers wrap around in an unsigned dtype; floats lose their fraction in an integer dtype.
 
     Raises
     ------
     RuntimeError
         The value is beyond the range of the dtype, or is complex and the dtype is not.
     OverflowError
-        An integer beyond 64 bits.
+        The number is an integer beyond 64 bits.
     """
     if not _fits(x, dtype) and not too_wide(x):
         raise overflow(dt.c_name(dtype, "int64_t"))
@@ -93,15 +93,15 @@ def scalar(x: Any, dtype: np.dtype) -> ndarray:
 
 
 def single(x: Any, dtype: np.dtype) -> ndarray:
-    """Return a number as torch fills it into a one-element tensor.
+    """Return a number as torch stores it in a one-element tensor.
 
-    It is cast for floating dtypes narrower than float32, else checked.
+    For floating dtypes narrower than float32 the number is cast, for other dtypes it is checked.
     """
     return number(real(x), dtype) if dt.is_floating(dtype) and dtype.itemsize < 4 else scalar(x, dtype)
 
 
 def real(x: Any) -> float:
-    """Return a number as a double (``Scalar::toDouble``); a complex number is an error."""
+    """Return a number as a double (``Scalar::toDouble``); raise an error for a complex number."""
     return x if type(x) is float else float(scalar(x, dt.float64))
 
 

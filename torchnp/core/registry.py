@@ -1,4 +1,4 @@
-"""Declare kernel bodies and turn a body into a kernel."""
+"""Declare the NumPy functions of operators, and wrap each as a kernel."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from torchnp._private_numpy import enter_quiet, leave_quiet
 from torchnp.core.elementwise_strips import stripwise, takes_strips
-from torchnp.core.error_classes import of_version
 from torchnp.core.errors import FAILURES
 from torchnp.core.fast_path import Quick, signature_of
+from torchnp.core.inplace_out_spec import NOTHING, WriteSpec
 from torchnp.core.schema import RESERVED, Schema, is_torchs
-from torchnp.core.write_spec import NOTHING, WriteSpec
+from torchnp.core.versioned_error_classes import of_version
 from torchnp.dtypes import STORED
 
 ndarray = np.ndarray
@@ -31,11 +31,11 @@ def identity(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     return out
 
 
-# Floating point flags are not errors in torch: bodies run between enter_quiet() and leave_quiet(token).
+# Floating point flags are not errors in torch, so NumPy functions run between enter_quiet() and leave_quiet(token).
 
-# `run_quiet` costs a quarter of that, because it keeps one context in the quiet state. A context can be entered only
-# once at a time: entering it from another thread or recursively raises RuntimeError, and the caller takes the slower
-# path.
+# `run_quiet` costs a quarter of these two calls, because it keeps one context in the quiet state. A context can be
+# entered only once at a time: entering it from another thread or recursively raises RuntimeError, and the caller then
+# takes the slower path.
 _quiet_context = contextvars.Context()
 _quiet_context.run(enter_quiet)
 run_quiet = _quiet_context.run
@@ -61,7 +61,7 @@ class Kernel(Protocol):
     derived_from: str | None  # the row from which it is derived
     like: Any  # the NumPy or SciPy function that a reader would expect to do the same, or None
     differences: tuple  # where that function and torch differ
-    family: str  # the module of the body
+    family: str  # the module that defines the row's function
     rule: str | None  # for a derived row: "in-place", "out", "copy", "foreach", "functional" or "mutating"
     row: Row  # the declaration from which it was built
 
@@ -70,7 +70,7 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True)
 class Row:
-    """A declaration in a family module: a body and its metadata."""
+    """A declaration in a family module: a NumPy function and its metadata."""
 
     body: Callable[..., Any]
     like: Any
@@ -109,7 +109,7 @@ def kernel(
     foreach: str = "",
     renamed: Mapping[str, str] | None = None,
 ) -> Callable[[Body], Body]:
-    """Declare the body of one or several overloads.
+    """Declare the NumPy function that computes one or several overloads.
 
     Parameters
     ----------
@@ -128,13 +128,13 @@ def kernel(
     foreach : str, optional
         Base name of the ``_foreach_`` form, if it differs.
     renamed : mapping of str, optional
-        Maps the name that an argument has in other versions of torch to the body's parameter: ``{"grad":
+        Maps the name that an argument has in other versions of torch to the function's parameter: ``{"grad":
         "grad_output"}``.
 
     Returns
     -------
     decorator
-        Returns the body unchanged, so that bodies call each other as plain functions.
+        Returns the function unchanged, so that declared functions can call each other as plain functions.
     """
 
     def declare(body: Body) -> Body:
@@ -154,7 +154,7 @@ def kernel(
 
 
 def wrap_kernel(row: Row, schema: Schema, settle: Settle = identity) -> Callable[..., Any]:
-    """Wrap a body as a kernel: quiet floating point, arrays as results, torch's errors for mismatched arguments."""
+    """Wrap a function as a kernel: no floating point warnings, arrays as results, torch's errors for mismatches."""
     body: Callable[..., Any] = row.body
     if schema.args and schema.args[0].type == "Tensor[]":
         body = _of_lists(body)
@@ -173,7 +173,7 @@ def wrap_kernel(row: Row, schema: Schema, settle: Settle = identity) -> Callable
         finally:
             leave_quiet(token)
 
-    # A view computes nothing, so it needs no quiet context, and it returns arrays.
+    # A view computes nothing, so it needs no quiet context. It already returns arrays.
     def view(*args: Any, **kwargs: Any) -> Any:
         try:
             return body(*args, **kwargs)
@@ -185,7 +185,7 @@ def wrap_kernel(row: Row, schema: Schema, settle: Settle = identity) -> Callable
 
 
 def _of_lists(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a body refuse an array that is passed for a list of tensors. Without this check, the body would iterate over the array."""
+    """Make a function refuse an array that is passed for a list of tensors, instead of iterating over the array."""
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         if args and type(args[0]) is ndarray:
@@ -196,9 +196,9 @@ def _of_lists(body: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[..., Any]:
-    """Make a body accept the schema's keywords.
+    """Make a function accept the schema's keywords.
 
-    The body may spell reserved words, and names of other torch versions, differently.
+    Its parameters may have other names: reserved words get an underscore, and torch's names vary with the version.
     """
 
     def translated(*args: Any, **kwargs: Any) -> Any:
@@ -208,7 +208,7 @@ def _renaming(body: Callable[..., Any], renamed: dict[str, str]) -> Callable[...
 
 
 def with_fast_path(twin: Quick, schema: Schema, slow: Callable[..., Any], settle: Settle) -> Callable[..., Any]:
-    """Return a kernel that tries its twin first, inside the quiet context."""
+    """Return a kernel that tries its fast path first, inside the quiet context."""
     quick, signature = twin.function, signature_of(twin.function, schema)
     alone, two, three = (signature.takes(n, {}) for n in (1, 2, 3))
 
@@ -256,10 +256,10 @@ def is_busy(error: RuntimeError) -> bool:
 def raise_mismatch(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> None:
     """Raise torch's error if a failed call does not match its schema or its result's size overflows; else return.
 
-    If the target version of torch raises the current error as another class, raise it as that class.
+    If the target version of torch raises the current error in another class, raise it in that class.
 
     torch checks a call against the schema before any kernel runs. Here the check runs only after a failure, so that
-    good calls do not pay for it.
+    valid calls do not pay for it.
     """
     for value in (*args, *kwargs.values()):
         for x in value if isinstance(value, (list, tuple)) else (value,):
@@ -285,7 +285,7 @@ TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded", "iterator
 def _check_foreign(x: Any, schema: Schema) -> None:
     """Raise TypeError for torch's own objects and for dtypes that torch lacks.
 
-    torch's messages would not help there.
+    For these, torch's own messages would not help the user.
     """
     module, _, _ = type(x).__module__.partition(".")
     if module == "torch" and not is_torchs(x, "dtype", "layout", "device", "memory_format"):

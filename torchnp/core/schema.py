@@ -17,7 +17,7 @@ from torchnp.dtypes import category
 ndarray = np.ndarray
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "<required>", "__slots__": ()})()
 
-# Python words that torch uses as argument names; bodies append an underscore.
+# Reserved words of Python that torch uses as argument names; the NumPy functions append an underscore.
 RESERVED = {"from": "from_", "lambda": "lambda_", "in": "in_"}
 
 
@@ -117,7 +117,7 @@ class Schema:
     Attributes
     ----------
     name : str
-        Full overload name, ``"aten::add.Tensor"``; the default overload carries no suffix.
+        Full overload name, ``"aten::add.Tensor"``; the default overload has no suffix.
     namespace, base, overload : str
         Parts of the name; ``overload`` is ``""`` for the default one.
     args, returns : tuple
@@ -174,7 +174,7 @@ class Schema:
 
     @functools.cached_property
     def is_view(self) -> bool:
-        """Whether the op writes no argument and a result shares memory with one."""
+        """Whether a result shares memory with an argument, and the op writes no argument."""
         return not self.mutates and any(r.alias for r in self.returns)
 
     @functools.cached_property
@@ -340,7 +340,7 @@ def fits(value: Any, type_: str, numbers: bool = False) -> bool:
 
 
 def _hint(value: Any, type_: str) -> str:
-    """Return a hint on what to pass for a tensor, if users often pass such a value instead of one; else ""."""
+    """Return a hint on what to pass for a tensor if the value is one that users often pass by mistake; else ""."""
     if not type_.startswith("Tensor"):
         return ""
     values = value if isinstance(value, (list, tuple)) else (value,)

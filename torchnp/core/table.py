@@ -47,11 +47,11 @@ class MissingOp(MissingKernelError, KeyError):
 class OpTable(Mapping[str, Kernel]):
     """Read-only mapping from full overload names (``"aten::add.Tensor"``) to kernels.
 
-    It holds the provided overloads. `schemas` holds all that torch registers, plus other libraries' overloads declared
-    by `torchnp.kernel`, here or in a package that is imported when its namespace is first used. `status` classifies
-    each: ``kernel`` (a body), ``derived`` (made by rule from another row), ``composite`` (torch defines it through
-    other ops; here a body that calls other kernels), ``excluded`` (not provided, for a `reason`) or ``absent`` (not
-    provided yet).
+    It holds the provided overloads. `schemas` holds all overloads that torch registers, plus those of other libraries
+    that `torchnp.kernel` declared, in this process's code or in a package that is imported when its namespace is first
+    used. `status` classifies each overload: ``kernel`` (a NumPy function), ``derived`` (made by rule from another row),
+    ``composite`` (torch defines it through other ops; here it is a function that calls other kernels), ``excluded``
+    (not provided, for a `reason`) or ``absent`` (not provided yet).
     """
 
     def __init__(self, version: target.Version | None = None, families: ModuleType = kernels) -> None:
@@ -86,7 +86,7 @@ class OpTable(Mapping[str, Kernel]):
         self._take_libraries()
 
     def _take_libraries(self) -> None:
-        """Replace the known overloads of other libraries by the ones declared now."""
+        """Replace the known overloads of other libraries with those that are declared now."""
         for name in [n for n in self.schemas if _space(n) not in libraries.OWN]:
             del self.schemas[name]
             self._sources.pop(name, None)
@@ -99,7 +99,7 @@ class OpTable(Mapping[str, Kernel]):
             self.namespaces[space] = Namespace(self, space)
 
     def __reduce__(self) -> Any:
-        # The process's table is pickled by its name in this module, as a function is.
+        # The process's table is pickled by its name in this module, like a function.
         return (table_for, (target.spell(self.version),)) if self._fixed else "table"
 
     # ------------------------------------------------------------ Mapping
@@ -156,7 +156,7 @@ class OpTable(Mapping[str, Kernel]):
     def _source(self, name: Any) -> tuple[str, str] | None:
         """Return the rule and the source row of a derived row.
 
-        They are searched on demand, because the search takes time.
+        They are searched for on demand, because the search takes time.
         """
         if name not in self._sources and self.knows(name):
             self._sources[name] = rules.derivation(self.schemas[name], self.schemas, REGISTERED)
@@ -168,7 +168,7 @@ class OpTable(Mapping[str, Kernel]):
     # ------------------------------------------------------------ queries
 
     def status(self, name: str) -> str:
-        """Return one of `STATUSES` for an overload that torch registers or that another library declares."""
+        """Return the status, one of `STATUSES`, of an overload that torch registers or another library declares."""
         if self.knows(name) and name in REGISTERED:
             return "composite" if self.schemas[name].implementation == "implicit" else "kernel"
         if name in self:
@@ -192,14 +192,14 @@ class OpTable(Mapping[str, Kernel]):
         return {status: found[status] for status in STATUSES}
 
     def close_names(self, name: str, n: int = 5) -> list[str]:
-        """Return provided overloads of the op of that name and of the ops with the closest names, best first."""
+        """Return provided overloads of the op with that name and of the ops with the closest names, best first."""
         packets: dict[str, list[str]] = {}
         for other in self._names:
             packets.setdefault(other.partition(".")[0], []).append(other)
         return [other for p in _near_packets(name, packets, n) for other in packets[p]][:n]
 
     def why_not(self, *names: str) -> str:
-        """Return, for messages, why an overload (or all overloads of an op) is registered but not provided."""
+        """Return, for messages, why a registered overload, or all overloads of an op, are not provided."""
         why = next(filter(None, map(self.reason, names)), None)
         if any(_space(n) not in libraries.OWN for n in names):
             return "no kernel is declared for it"
@@ -254,7 +254,7 @@ class OpTable(Mapping[str, Kernel]):
     ) -> Kernel:
         """Set a row's metadata as attributes of its function."""
         schema = self.schemas[name]
-        if hasattr(made, "schema"):  # the rule returned the source itself: the row needs a function of its own
+        if hasattr(made, "schema"):  # the rule returned the source itself, but the row needs its own function
             made = _forward(made)
         if self._fixed:
             made = target.fixed(made, self.version)
@@ -279,7 +279,7 @@ class OpTable(Mapping[str, Kernel]):
 
 
 def _elsewhere(name: str) -> str:
-    """Return the end of an error message: the versions of torch that do register the overload; "" if there are none."""
+    """Return the end of an error message, which names the versions of torch that have the overload; "" if none has."""
     having = [target.spell(v) for v in target.KNOWN if name in load(v)]
     return (
         f"; {' and '.join(having)} {'does' if len(having) == 1 else 'do'}: torchnp.table_for('{having[-1]}')"
@@ -350,7 +350,7 @@ class Namespace:
         self.read(table)
 
     def read(self, table: OpTable) -> None:
-        """Read the ops of a table and forget those read before."""
+        """Read the ops of a table and forget those that were read before."""
         namespace = self._namespace
         self.__dict__.clear()
         self._table, self._namespace = table, namespace
@@ -393,7 +393,7 @@ _PLAIN = frozenset({int, float, bool, complex, type(None)}) | {np.ndarray}
 
 
 class Packet:
-    """All overloads of an op: a call picks the overload by its schema, as ``torch.ops.aten.add`` does."""
+    """All overloads of an op; a call picks the overload by its schema, like ``torch.ops.aten.add``."""
 
     def __init__(self, table: OpTable, name: str, names: list[str]) -> None:
         self._table, self._name, self._names = table, name, names
@@ -406,7 +406,7 @@ class Packet:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        """The overloads' schemas and what they do."""
+        """The overloads' schemas and descriptions."""
         rows = [self._table[n] for n in self._names if not self._table.schemas[n].is_out]
         return "\n\n".join(f"{row.schema}\n    {row.__doc__}" for row in rows)
 
@@ -475,7 +475,7 @@ def _fixed_table(version: target.Version) -> OpTable:
 
 
 def table_for(version: str) -> OpTable:
-    """Return the table of one version of torch, which exists beside the process's own table.
+    """Return a table for one version of torch, independent of the process's own table.
 
     Parameters
     ----------

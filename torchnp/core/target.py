@@ -80,9 +80,9 @@ def installed() -> str | None:
 
 
 def default() -> Version:
-    """Return the version that ``TORCHNP_TARGET`` names, else the installed torch's, else the newest known one.
+    """Return the version that ``TORCHNP_TARGET`` names, else the installed torch's, else the newest known version.
 
-    For an installed torch that is not known, it is the newest older version, or the oldest known one.
+    If the installed torch's version is not known, return the newest known version before it, or the oldest known one.
 
     Warns
     -----
@@ -141,18 +141,16 @@ def _parsed(text: str) -> Version:
 
 
 def target(version: str | None = None) -> str:
-    """Return the target version: the minor version of torch that `torchnp.table` reproduces.
+    """Return the target version, the minor version of torch that `torchnp.table` reproduces; set it if one is given.
 
-    With an argument, set it first.
-
-    By default it is the installed torch's version, or without torch the newest version that torchnp knows. The
-    environment variable ``TORCHNP_TARGET`` sets it for a process.
+    By default, the target is the version of the installed torch; without torch, it is the newest version that torchnp
+    knows. The environment variable ``TORCHNP_TARGET`` sets it for a process.
 
     Parameters
     ----------
     version : str, optional
-        The new target version, such as ``"2.13"``. Set it before kernels are taken from the table: those keep the
-        schema of the previous version.
+        The new target version, such as ``"2.13"``. Set it before you take kernels from the table, because kernels taken
+        earlier keep the schema of the previous version.
 
     Returns
     -------

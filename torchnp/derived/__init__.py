@@ -1,1 +1,1 @@
-"""Rows derived by rule from other rows (`rules`, `forms`), and torch's rules for writes (`casts`, `targets`)."""
+"""Rows that a rule derives from other rows (`rules`, `forms`), and torch's rules for writes (`casts`, `targets`)."""

@@ -1,14 +1,14 @@
-"""How a derived kernel binds its arguments and calls its source."""
+"""Functions with which a derived kernel binds its arguments and calls its source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torchnp.core.error_classes import of_version
+from torchnp.core.inplace_out_spec import Bound
 from torchnp.core.registry import enter_quiet, leave_quiet
 from torchnp.core.schema import RESERVED, Schema
-from torchnp.core.write_spec import Bound
+from torchnp.core.versioned_error_classes import of_version
 
 _SPELLED = {v: k for k, v in RESERVED.items()}
 
@@ -33,7 +33,7 @@ def call(source: Callable[..., Any], source_schema: Schema, bound: Mapping[str, 
 
 
 def guarded(schema: Schema, run: Callable[[Bound], Any]) -> Callable[..., Any]:
-    """Make a kernel from a function that takes arguments by name; run it without floating point warnings."""
+    """Make a kernel of a function that takes its arguments by name; the kernel gives no floating point warnings."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         token = enter_quiet()
@@ -51,7 +51,7 @@ def guarded(schema: Schema, run: Callable[[Bound], Any]) -> Callable[..., Any]:
 
 
 def by_name(schema: Schema, source: Callable[..., Any], source_schema: Schema) -> Callable[..., Any]:
-    """Adapt a source whose arguments have another order (``polygamma(n, self)``) or another first name."""
+    """Adapt a source whose arguments are in another order (``polygamma(n, self)``) or whose first one is renamed."""
 
     def reordered(*args: Any, **kwargs: Any) -> Any:
         return call(source, source_schema, bind(schema, args, kwargs))

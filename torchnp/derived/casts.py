@@ -1,9 +1,9 @@
-"""torch's write rules: which result an in-place op or ``out=`` may write into which array, and the error otherwise.
+"""torch's write rules: which results an in-place op or ``out=`` may write into which arrays, and the errors otherwise.
 
-For ``out=`` torch has many rules; an op's rule depends on how torch implements it. By default the rule of elementwise
-loops holds: the result's dtype must be castable to that of ``out=``. Overloads that torch generates from the functional
-form require the exact dtype. All other cases are listed in ``data/outs.tsv``, which ``scripts/make_data.py outs``
-measures on torch.
+For ``out=`` torch has many rules; an op's rule depends on how torch implements it. The default is the rule for
+elementwise loops: the result's dtype must be castable to that of ``out=``. Overloads that torch generates from the
+functional form require the exact dtype. All other cases are listed in ``data/outs.tsv``, which
+``scripts/make_data.py outs`` measures on torch.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 
 from torchnp.core.checks import broadcast_shapes
 from torchnp.core.errors import output_shape, shape_text, tensor_type
+from torchnp.core.inplace_out_spec import resize_out
 from torchnp.core.schema import Argument, Schema
-from torchnp.core.write_spec import resize_out
 from torchnp.dtypes import (
     STORED,
     bool_,
@@ -59,7 +59,7 @@ NOT_THE_SAME = "Expected out tensor to have dtype {rc}, but got {dc} instead"
 
 
 class WriteRule(NamedTuple):
-    """How one op writes an ``out=`` array, or its first argument."""
+    """The rule by which one op writes an ``out=`` array, or its first argument."""
 
     allows: Callable[[np.dtype, np.dtype, np.dtype], bool]
     words: str  # error message; a prefix "Class: " names an exception other than RuntimeError
@@ -91,7 +91,7 @@ class WriteRule(NamedTuple):
 
     @property
     def of_integers(self) -> bool:
-        """Whether an op that computes in the dtype of its ``out=`` also does so for integers: sums do, means do not."""
+        """Whether an op that computes in its ``out=`` dtype also does so for integers: sums do, means do not."""
         return self.allows in (ALLOWS["any"], ALLOWS["same"])
 
     def check_early(self, out: np.dtype, x: np.dtype) -> None:
@@ -122,7 +122,7 @@ class WriteRule(NamedTuple):
     def write_inplace(self, target: ndarray, value: ndarray) -> None:
         """Store the result of an in-place op, which must have the target's shape."""
         if value.dtype is target.dtype and value.shape == target.shape:
-            if value.ctypes.data != target.ctypes.data or value.strides != target.strides:  # else it is written already
+            if value.ctypes.data != target.ctypes.data or value.strides != target.strides:  # else it is written
                 target[...] = value
             return
         self.check_first(target, value)
@@ -153,7 +153,7 @@ def check_fits(target: ndarray, operands: list[ndarray]) -> None:
 
 
 def lacking(error: Exception, otherwise: np.dtype) -> np.dtype:
-    """Return the dtype that torch has no code for, parsed from its error message."""
+    """Return the dtype that torch does not support, parsed from its error message; ``otherwise`` if there is none."""
     name = str(error).rpartition("for '")[2].rstrip("'")
     return next((d for d in STORED if scalar_name(d) == name), otherwise)
 
@@ -163,15 +163,15 @@ Spelled = tuple[str, str]
 
 
 def default_rule(schema: Schema) -> Spelled:
-    """Return the rule and message for a row that the data does not list."""
+    """Return the rule and the message for a row that the data file does not list."""
     return ("same", NOT_THE_SAME) if "generated" in schema.tags else ("cast", _CANNOT_CAST)
 
 
 @functools.cache
 def exceptions(path: Path = DATA) -> Mapping[str, Spelled]:
-    """Return the rule and message by row.
+    """Return the rules and messages in the data file, by row.
 
-    Names are ``"neg.out"``, or ``"sort.values:indices"`` if an op has several ``out=`` arrays.
+    Rows are named like ``"neg.out"``, or like ``"sort.values:indices"`` if an op has several ``out=`` arrays.
     """
     found: dict[str, Spelled] = {}
     with open(path, encoding="utf-8") as lines:

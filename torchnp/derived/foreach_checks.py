@@ -8,8 +8,8 @@ import numpy as np
 
 from torchnp.core.checks import check, refuse
 from torchnp.core.errors import empty_list
+from torchnp.core.inplace_out_spec import WriteSpec
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import WriteSpec
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S
 
 
@@ -34,7 +34,7 @@ def check_lists(schema: Schema, bound: dict[str, Any], writes: WriteSpec) -> Non
 
 
 def _check_scalars(scalars: np.ndarray, length: int) -> None:
-    """Raise torch's error unless a tensor is a valid list of scalars, one for each tensor."""
+    """Raise torch's error unless the tensor ``scalars`` is valid: 1-d, with one number for each tensor of the lists."""
     check(scalars.flags.c_contiguous, "Expected scalars to be contiguous.")
     check(scalars.ndim == 1, f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.ndim} instead.")
     refuse("convert_tensor_to_scalar_list", scalars.dtype, (*BARE_UNSIGNED, *FLOAT8S))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from torchnp.core.inplace_out_spec import WriteSpec, resize
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import WriteSpec, resize
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import write_inplace
 from torchnp.derived.foreach_checks import check_lists
@@ -55,7 +55,7 @@ def _item(values: Any, i: int) -> Any:
 
 
 def pair_arguments(schema: Schema, source: Schema) -> dict[str, str]:
-    """Map foreach arguments to single-tensor arguments: by name if possible, else in order."""
+    """Map the arguments of a foreach op to those of the single-tensor op, by name if possible, else in order."""
     names = {a.name for a in source.args}
     pairs = {a.name: a.name for a in schema.args if a.name in names}
     free = [a.name for a in source.args if a.name not in pairs]
@@ -66,7 +66,7 @@ def pair_arguments(schema: Schema, source: Schema) -> dict[str, str]:
 
 
 def _copied(x: ndarray) -> ndarray:
-    """Return a copy laid out as by ``clone``."""
+    """Return a copy with the layout of ``clone``."""
     return place(x.copy("K"), preserved(*layout_of(x)))
 
 

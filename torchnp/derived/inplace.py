@@ -10,10 +10,10 @@ import numpy as np
 from torchnp.core.checks import check
 from torchnp.core.elementwise_strips import MANY, draws_in_order, takes_strips, target_strips, write_strips
 from torchnp.core.errors import cannot_cast
+from torchnp.core.inplace_out_spec import Bound, Precheck, WriteSpec, resize
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import FAILURES, enter_quiet, leave_quiet, raise_mismatch, run_quiet
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import Bound, Precheck, WriteSpec, resize
 from torchnp.derived.calls import bind, by_name, call, guarded
 from torchnp.derived.casts import WriteRule, check_fits, inplace_rule, lacking
 from torchnp.derived.foreach_checks import check_lists
@@ -48,7 +48,7 @@ def make_inplace(
 ) -> Callable[..., Any]:
     """Return the in-place form of a source row."""
     if "inplace_view" in schema.tags:
-        # An ndarray cannot get other strides in place, so the result is a view on the same memory.
+        # The strides of an ndarray cannot change in place, so the result is a view of the same memory.
         return source if writes.inplace is None else _looked(schema, source, writes.inplace)
     if schema.args[0].type == "Tensor[]":
         return _make_inplace_list(schema, source, source_schema, writes)
@@ -69,7 +69,7 @@ def make_inplace(
         try:
             target = args[0] if args else kwargs[name]
             if schema.takes_numbers and isinstance(target, (int, float, complex)):
-                number, target = True, np.asarray(target)  # torch wraps the number in a tensor and writes into that
+                number, target = True, np.asarray(target)  # torch wraps the number in a tensor and writes into it
             if 0 in target.strides and overlaps_itself(target):
                 bound = bind(schema, args, kwargs)
                 if rule.into and bound["dtype"] is None:
@@ -88,7 +88,7 @@ def make_inplace(
             if writes.onto and not shared:
                 offer_target(target, (*args, *kwargs.values()))
             value = source(*args, **kwargs)
-            # torch may read values that it has written if an operand shares the target's memory.
+            # If an operand shares the target's memory, torch may read values that it has already written.
             if not (shared and ordered(target, value, bind(schema, args, kwargs), lambda b: call(source, schema, b))):
                 write(target, value, (args, kwargs))
         except FAILURES as error:
@@ -118,7 +118,7 @@ def _in_strips(
 
 
 def _looked(schema: Schema, source: Callable[..., Any], look: Precheck) -> Callable[..., Any]:
-    """Run torch's in-place check, then return the view."""
+    """Return a kernel that runs torch's in-place check and then returns the view."""
 
     def kernel(*args: Any, **kwargs: Any) -> ndarray:
         bound = bind(schema, args, kwargs)
@@ -129,7 +129,10 @@ def _looked(schema: Schema, source: Callable[..., Any], look: Precheck) -> Calla
 
 
 def _preparation(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable[[ndarray, tuple, dict], Given] | None:
-    """Return a function that checks the arguments before the source runs and returns those to compute with; or None."""
+    """Return a function that checks the arguments before the source runs, and returns those to compute with.
+
+    Return None if the op needs no such step.
+    """
     rounds = writes.rounds_number and schema.args[1].type == "Scalar"
     if not (rounds or rule.into or writes.inplace):
         return None
@@ -161,7 +164,7 @@ def _writing(schema: Schema, rule: WriteRule, writes: WriteSpec) -> Callable[[nd
 
 
 def _looking(schema: Schema, writes: WriteSpec) -> Callable[[tuple, dict[str, Any]], list[Any]]:
-    """Return a function that returns the arguments whose memory torch checks."""
+    """Return a function that selects the arguments whose memory torch checks."""
 
     def looked_at(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         named = [x for name, x in kwargs.items() if name not in writes.free]
@@ -171,9 +174,9 @@ def _looking(schema: Schema, writes: WriteSpec) -> Callable[[tuple, dict[str, An
 
 
 def _shares(target: ndarray, arguments: Iterable[Any]) -> bool:
-    """Return whether a target may share memory with an argument in a way that torch does not detect.
+    """Return whether a target may share memory with an argument in a way that torch's check misses.
 
-    Raise torch's error for a partial overlap that torch does detect.
+    Raise torch's error for a partial overlap that torch's check finds.
     """
     shared = False
     for x in arguments:
@@ -199,7 +202,10 @@ _LATER = (
 
 
 def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes: WriteSpec) -> None:
-    """Raise torch's errors about the target that precede ``error``: missing dtype, alpha, promotion, division by 0."""
+    """Raise torch's errors about the target if they come before ``error``.
+
+    They do if ``error`` is about an unsupported dtype, alpha, promotion, conversion or a division by zero.
+    """
     no_code = isinstance(error, NotImplementedError) and str(error).startswith('"')
     if writes.dtype_before_target or (not no_code and not str(error).startswith(_LATER)):
         return
@@ -215,7 +221,7 @@ def _raise_sooner(error: Exception, target: ndarray, operands: list[Any], writes
 def _raise_of_product(
     schema: Schema, error: Exception, rule: WriteRule, source: Callable[..., Any], writes: WriteSpec, given: Given
 ) -> None:
-    """Raise torch's errors for a target to which a product is added; torch does not expand that target."""
+    """Raise torch's errors for a target to which a product is added; torch does not expand such a target."""
     bound = bind(schema, *given)
     target = bound[schema.args[0].name]
     if str(error).startswith('"') and bound.get("dtype") is not None:
@@ -227,7 +233,10 @@ def _raise_of_product(
 
 
 def rounded(number: Any, target: ndarray) -> Any:
-    """Return a number rounded to a target of half precision or complex32, or of float8 with several elements."""
+    """Return a number rounded to the target's dtype if that is a half precision dtype or complex32.
+
+    For float8, a number is rounded only if the target has several elements. Other numbers are returned unchanged.
+    """
     dtype = target.dtype
     if dtype in FLOAT8S and target.size != 1 and not isinstance(number, complex):
         return cast(np.asarray(number), dtype)[()]
@@ -242,7 +251,7 @@ def rounded(number: Any, target: ndarray) -> Any:
 def _make_inplace_list(
     schema: Schema, source: Callable[..., Any], source_schema: Schema, writes: WriteSpec
 ) -> Callable[..., Any]:
-    # torch works tensor by tensor: a tensor that shares memory with an earlier one sees the new values.
+    # torch computes the tensors one after the other, so one that shares memory with an earlier one sees new values.
     rule = inplace_rule(schema)
     numbers = next((a.name for a in schema.args if a.name in ("scalar", "scalars")), "")
     rounds = bool(writes.rounds_number and numbers)
@@ -279,7 +288,7 @@ def _make_inplace_list(
         try:
             values = call(source, source_schema, step)
         except FAILURES as error:
-            # torch has written the tensors before the one that fails, unless the list lengths differ.
+            # Before torch fails, it has written the preceding tensors, unless the list lengths differ.
             if len(into) > 1 and all(len(x) == len(into) for x in step.values() if isinstance(x, (list, tuple))):
                 for one in _steps(into, step):
                     write(one, narrow)
@@ -310,13 +319,13 @@ def _write_lone_strips(
 
 
 def _one_by_one(targets: list[ndarray], bound: Bound) -> bool:
-    """Return whether torch's order is visible: a tensor reads written values, or an item is refused."""
+    """Return whether torch's order affects the result: a tensor may read written values, or an item is refused."""
     refused = any(isinstance(x, complex) for x in bound.get("scalars", ())) or any(map(overlaps_itself, targets))
     return refused or share_memory([x for value in bound.values() for x in tensors_of(value)])
 
 
 def _steps(targets: list[ndarray], bound: Bound) -> list[Bound]:
-    """Split a call with lists into calls with lists of one item."""
+    """Split a call with lists into calls whose lists have one item each."""
     alike = {k: v for k, v in bound.items() if isinstance(v, (list, tuple)) or k == "scalars"}
     lists = [k for k, v in alike.items() if len(v) == len(targets)]
     return [bound | {k: bound[k][i : i + 1] for k in lists} for i in range(len(targets))]
@@ -332,14 +341,14 @@ _SMALL = range(-(2**7), 2**7)  # integers that every signed dtype holds
 
 
 def straight(direct: Mapping[np.dtype, Any], slow: Callable[..., Any], one: bool) -> Callable[..., Any]:
-    """Return an in-place kernel that lets NumPy's ufunc write into the target if nothing needs a check or conversion.
+    """Return an in-place kernel in which NumPy's ufunc writes into the target if no check or conversion is needed.
 
     Parameters
     ----------
     direct : mapping
         Maps a dtype to the function that computes in it without conversion; only ufuncs are used.
     slow : callable
-        The kernel for all other calls. It also takes a call whose ufunc fails, which then has written nothing.
+        The kernel for all other calls, including those in which the ufunc fails; it has then written nothing.
     one : bool
         Whether the target is the op's only argument.
     """

@@ -1,4 +1,4 @@
-"""``out=`` forms: write the source row's result into ``out=``, and resize an ``out=`` of another shape."""
+"""``out=`` forms, which write the source row's result into ``out=`` and resize an ``out=`` of another shape."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from torchnp.core.elementwise_strips import MANY, takes_strips, target_strips, write_strips
 from torchnp.core.errors import shape_text
+from torchnp.core.inplace_out_spec import Bound, Precheck, WriteSpec, resize
 from torchnp.core.schema import Argument, Schema
-from torchnp.core.write_spec import Bound, Precheck, WriteSpec, resize
 from torchnp.derived.calls import call, guarded
 from torchnp.derived.casts import NOT_THE_SAME, WriteRule, lacking, out_rule
 from torchnp.derived.targets import OutMemoryChecks, contiguous_outs, memory_checks_of, unless_late
@@ -33,7 +33,7 @@ def is_factory_of(source: Schema, schema: Schema) -> bool:
 
 
 class _Plan(NamedTuple):
-    """What is known about one ``out=`` form before any call."""
+    """Facts about one ``out=`` form that do not depend on a call."""
 
     outs: list[Argument]
     rules: list[WriteRule]
@@ -41,10 +41,10 @@ class _Plan(NamedTuple):
     contiguous: list[str]  # torch's message for each out= that must be contiguous, else ""
     factory: bool
     into: bool  # computes in the dtype of its out=
-    skips_memory_check: bool  # the row's precheck checks the memory of out=
+    skips_memory_check: bool  # the row's precheck itself checks the memory of out=
     late: bool  # copies a separate result into out=, and checks the memory of out= only then
-    early: bool  # requires the exact dtype of out= before it looks for code for a dtype
-    holds: bool  # checks that out= can hold the result's dtype before it looks for code for a dtype
+    early: bool  # requires the exact dtype of out= before it reports an unsupported dtype
+    holds: bool  # checks that out= can hold the result's dtype before it reports an unsupported dtype
     dtype_before_target: bool
     memory_first: bool
     precheck: Precheck | None
@@ -140,7 +140,7 @@ def make_out(
 def _try(
     plan: _Plan, source: Callable[..., Any], source_schema: Schema, bound: Bound, targets: list[Any], inputs: Any
 ) -> None:
-    """Do everything that a call does except write; the targets are new arrays."""
+    """Make a call's checks and compute its results without writing into the targets."""
     if plan.precheck:
         plan.precheck(dict(bound), [np.empty_like(t) for t in targets])
     results = _compute(plan, source, source_schema, bound, np.empty_like(targets[0]), _first(inputs))
@@ -149,8 +149,8 @@ def _try(
             rule.check(result.dtype, target.dtype, _first(inputs))
 
 
-# Errors that torch reports after the memory check: TensorIterator's for the dtype of out=, and a factorization's for
-# its input.
+# How errors begin that torch reports after the memory check: TensorIterator's about the dtype of out=, and a
+# factorization's about its input.
 _OF_DTYPES = ("result type", "Found dtype", "linalg.")
 
 
@@ -171,7 +171,7 @@ def _compute(
     try:
         results = call(source, source_schema, bound)
     except NotImplementedError as error:
-        # torch checks out= before it looks for code for a dtype: '"neg_cpu" not implemented for ...'
+        # torch checks out= before it reports an unsupported dtype: '"neg_cpu" not implemented for ...'
         told = bound.get("dtype") if rule.exact else None
         if (
             (plan.early or (plan.into and told is not None))
@@ -188,7 +188,10 @@ def _compute(
 
 
 def _computed_in(dtype: np.dtype, bound: Bound) -> Bound:
-    """Return arguments that make a call compute in the dtype of its ``out=``: as ``dtype``, or with a cast input."""
+    """Return arguments that make a call compute in the dtype of its ``out=``.
+
+    They pass that dtype as ``dtype=``, or the input cast to it.
+    """
     for name in ("dtype", "out_dtype"):
         if name in bound:
             if bound[name] is not None:
@@ -201,7 +204,7 @@ def _computed_in(dtype: np.dtype, bound: Bound) -> Bound:
 
 
 def _check_results(plan: _Plan, targets: list[Any], results: tuple, inputs: list[ndarray]) -> None:
-    """Refuse ``out=`` arrays for reasons that depend on the results' shapes: contiguity, and overlap after a resize."""
+    """Refuse ``out=`` arrays that are not contiguous as required, or that would overlap an input after a resize."""
     for target, result, words in zip(targets, results, plan.contiguous, strict=False):
         if words and not target.flags.c_contiguous and target.shape == result.shape:
             raise RuntimeError(words)

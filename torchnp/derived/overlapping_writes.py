@@ -1,8 +1,8 @@
-"""Elementwise writes into memory shared with an operand: element by element, in the order of torch's loops.
+"""Elementwise writes into memory that an operand shares: element by element, in the order of torch's loops.
 
-torch detects overlapping operands only if both are dense, and refuses those. Otherwise an element that is read after it
-was written has its new value: ``x[:, 1:] = x[:, :-1]`` fills each row with its first element, while NumPy copies the
-operand first.
+torch detects an overlap only if both arrays are dense, and then refuses the call. Otherwise an element that is read
+after it was written has its new value: ``x[:, 1:] = x[:, :-1]`` fills each row with its first element, while NumPy
+copies the operand first.
 
 The order is TensorIterator's: dimensions sorted by strides, innermost first, with adjacent ones merged if no operand
 has gaps. If the innermost dimension is contiguous, most loops read `VECTOR` bytes before they write any. They process
@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.derived.casts import WriteRule
 from torchnp.dtypes import HALVES, bool_, cast, result_type
 from torchnp.layout.overlap import address, has_common_element, is_same, tensors_of
@@ -32,19 +32,20 @@ Compute = Callable[[list[ndarray]], ndarray]  # maps the target's and each opera
 
 VECTOR = 64  # bytes that a vector loop reads before it writes: two vectors of AVX2
 
-# Arguments that torch reads element by element along with the target, and arguments of which it reads one number first.
+# Arguments that torch reads element by element along with the target; `_NUMBERS` has those of which it first reads one
+# number.
 _READ = frozenset(
     ("other", "exponent", "tensor1", "tensor2", "tensors1", "end", "weight", "weights", "min", "max", "mask", "src", "values")
 )  # fmt: skip
 _NUMBERS = frozenset(("value", "scalars"))
 
 
-NARROWEST: Threshold = 32  # `VECTOR` of the narrowest vectors for which torch is built
-GRAIN: Threshold = 32768  # from this many elements on torch may use several threads
+NARROWEST: Threshold = 32  # the value of `VECTOR` for the narrowest vectors for which torch is built
+GRAIN: Threshold = 32768  # for this many elements or more, torch may use several threads
 
 
 def is_promised(target: ndarray, x: ndarray) -> bool:
-    """Return whether torch's values are the same for any vector size and number of threads, if the op reads ``x``."""
+    """Return whether an op that reads ``x`` has the same values in torch for any vector size and number of threads."""
     if is_same(target, x) or not has_common_element(target, x):
         return True
     run = target.itemsize
@@ -54,20 +55,22 @@ def is_promised(target: ndarray, x: ndarray) -> bool:
 
 
 def read_by_element(schema: Schema, writes: WriteSpec) -> tuple[str, ...]:
-    """Return the names of the arguments that an in-place op reads element by element; none if it is not elementwise."""
+    """Return the names of the arguments that an in-place op reads element by element; () if it is not elementwise."""
     names = [a.name for a in schema.args[1:] if "Tensor" in a.type and a.name not in _NUMBERS]
     return tuple(n for n in names if n not in writes.free) if _READ.issuperset(names) else ()
 
 
 def in_order(schema: Schema, rule: WriteRule, writes: WriteSpec) -> InOrder:
-    """Return the ordered write of an elementwise in-place op whose target shares memory with an operand.
+    """Return a function that writes an elementwise in-place op's result in torch's order.
+
+    It is for targets that share memory with an operand.
 
     Returns
     -------
     callable
         Takes the target, the result computed from the old operands, the arguments by name (lists hold one tensor), and
-        a function that computes a result from such arguments. Returns whether it wrote; it does not write if the order
-        is irrelevant.
+        a function that computes a result from such arguments. Returns whether it wrote the target; it does not if the
+        order does not affect the values.
     """
     names, first = read_by_element(schema, writes), schema.args[0].name
     copies = names == ("src",)
@@ -135,7 +138,7 @@ def _strides(x: ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _seen_from(loop: _Loop, size: int, step: int, vectors: int) -> ndarray:
-    """Return, for each element in order, the first element whose write its operand does not see.
+    """Return, for each element in order, the first element that is written after this element's operand is read.
 
     Parameters
     ----------
@@ -159,7 +162,7 @@ def _seen_from(loop: _Loop, size: int, step: int, vectors: int) -> ndarray:
 
 
 def _writers(loop: _Loop, at: ndarray, read: ndarray, seen: ndarray, size: int) -> ndarray | None:
-    """Return, for each element in order, the earlier element that wrote what it reads, or -1.
+    """Return, for each element in order, the earlier element whose write changed the value that it reads, or -1.
 
     Return None if elements are misaligned.
     """
@@ -180,7 +183,7 @@ def write_in_order(
 ) -> bool:
     """Write an elementwise result into a target that shares memory with operands.
 
-    Return False if the order is irrelevant.
+    Return False, without writing, if the order does not affect the values.
 
     Parameters
     ----------
@@ -220,7 +223,7 @@ def write_in_order(
 
 
 def copy_in_order(target: ndarray, source: ndarray) -> bool:
-    """Do the same as `write_in_order` for a copy: each element gets the value at the start of its chain of copies."""
+    """Do the same as `write_in_order` for a copy; each element gets the value at the start of its chain of copies."""
     found = _dependences(target, [source], False, VECTOR, False)
     if found is None:
         return False
@@ -243,9 +246,9 @@ def _operand_strides(target: ndarray, operands: list[ndarray], reads_target: boo
 def _dependences(
     target: ndarray, operands: list[ndarray], reads_target: bool, vectors: int, once: bool
 ) -> tuple[_Loop, dict[int, ndarray] | None] | None:
-    """Return the loop and, for each operand, the elements that wrote what it reads.
+    """Return the loop and, for each operand, the elements whose writes it reads (see `_writers`).
 
-    Return None if nothing is read after it was written.
+    Return None if no element is read after it was written.
     """
     strides = _operand_strides(target, operands, reads_target)
     loop = _loop(target, strides)
@@ -269,7 +272,7 @@ def _dependences(
 def _reads_ahead(loop: _Loop, target: ndarray, x: ndarray, strides: Sequence[int]) -> bool:
     """Return whether each element is read before it is written.
 
-    torch moves up in memory, and the operand lies above the target.
+    This is so if the operand lies above the target in memory, because torch moves upwards.
     """
     if x.dtype != target.dtype or strides != target.strides or address(x) < address(target):
         return False
@@ -283,7 +286,7 @@ def _reads_ahead(loop: _Loop, target: ndarray, x: ndarray, strides: Sequence[int
 
 
 def _groups(writers: list[ndarray]) -> list[ndarray]:
-    """Split the elements into groups; no group reads what it or a later group writes."""
+    """Split the elements into groups such that no group reads elements that it or a later group writes."""
     n = writers[0].size
     if len(writers) == 1:  # chain lengths, by pointer doubling
         by = np.append(writers[0], -1)  # index -1 is the appended element
@@ -304,7 +307,7 @@ def _groups(writers: list[ndarray]) -> list[ndarray]:
 
 
 def _one_by_one(loop: _Loop, target: ndarray, operands: list[ndarray], compute: Compute) -> None:
-    """Write element by element in the target's memory, for operands that have another dtype or are misaligned."""
+    """Write directly into the target, one element at a time, for operands with another dtype or misaligned elements."""
     turned = [np.broadcast_to(x, loop.shape).transpose(loop.order) for x in (target, *operands)]
     writable = target.transpose(loop.order)
     for place in np.ndindex(writable.shape):

@@ -24,14 +24,15 @@ Schemas = Mapping[str, Schema]
 def derivation(
     schema: Schema, schemas: Schemas, bases: Mapping[str, Any], above: tuple[str, ...] = ()
 ) -> tuple[str, str] | None:
-    """Return the rule and the source row of a schema, or None if it needs its own body.
+    """Return the rule and the source row of a schema, or None if no rule covers it.
 
     Parameters
     ----------
     bases : mapping
         The declared rows, by name: a source must be one of them or derivable from one.
     above : tuple of str
-        The schemas whose search led here, to break cycles: a functional form and its mutating op name each other.
+        The schemas whose search led here. They break cycles, because a functional form and its mutating op are each
+        other's candidates.
     """
     path = (*above, schema.name)
     for rule, candidates in _RULES:
@@ -42,11 +43,10 @@ def derivation(
 
 
 def _same_arguments(a: Schema, b: Schema) -> bool:
-    """Return whether the arguments match in name and type.
+    """Return whether the arguments of two schemas match in name and type.
 
-    ``out=`` arguments do not count, and ``out=`` overloads may make arguments keyword-only.
-
-    The first argument's name is not compared: ``dropout(input)`` is ``dropout_(self)`` in place.
+    ``out=`` arguments are ignored, and so is whether an argument is keyword-only, since ``out=`` overloads may change
+    this. The first argument's name is not compared: ``dropout(input)`` is ``dropout_(self)`` in place.
     """
     mine, theirs = ([(x.name, x.type) for x in s.args if not x.is_out] for s in (a, b))
     return mine[1:] == theirs[1:] and [t for _, t in mine[:1]] == [t for _, t in theirs[:1]]
@@ -61,7 +61,7 @@ def _packets(schemas: Schemas) -> dict[str, list[str]]:
 
 
 class _Same:
-    """A wrapper that makes a registry hashable by its identity."""
+    """A wrapper that makes a registry hashable by identity."""
 
     def __init__(self, schemas: Schemas) -> None:
         self.schemas = schemas
@@ -132,9 +132,9 @@ def _foreach_sources(schema: Schema, schemas: Schemas) -> list[str]:
 
 
 def _foreach_fits(schema: Schema, source: Schema) -> bool:
-    """Return whether each argument pairs with one of its kind.
+    """Return whether each argument of a foreach op has a counterpart of its kind in the source.
 
-    Tensors and tensor lists pair with tensors, numbers with numbers.
+    The counterpart of a tensor or a tensor list is a tensor, and that of a number is a number.
     """
     pairs = pair_arguments(schema, source)
     kinds = {a.name: a.is_tensor for a in source.args}
@@ -143,8 +143,8 @@ def _foreach_fits(schema: Schema, source: Schema) -> bool:
     )
 
 
-# The overload of a foreach op tells the kind of its second operand; the single-tensor op names that overload
-# differently.
+# The overload name of a foreach op tells the kind of its second operand. The single-tensor op's overload for that kind
+# has another name.
 _FOREACH_OVERLOADS = {
     "": ("",),
     "List": ("Tensor", "", "Tensor_Tensor"),
@@ -167,7 +167,7 @@ def _functional_sources(schema: Schema, schemas: Schemas) -> list[str]:
 
 
 def _mutating_sources(schema: Schema, schemas: Schemas) -> list[str]:
-    """Return functional sources of an op that writes running statistics: forms that return the new statistics."""
+    """Return the functional sources of an op that writes running statistics; they return the new statistics instead."""
     if not schema.mutates or schema.is_out:
         return []
     packets = (f"{schema.packet}_functional", schema.packet.removesuffix("_"))
@@ -195,7 +195,7 @@ _WRITTEN = re.compile(r"(\w*)\((\w+)!\)")  # the type and alias set of a written
 
 
 def check_write_pattern(schema: Schema) -> None:
-    """Raise if a schema writes its arguments in a way that no rule covers; checks only the schema text."""
+    """Raise an error if a schema writes its arguments in a way that no rule covers; only its text is checked."""
     if "!" not in schema.text:
         return
     arguments, _, returns = schema.text.rpartition(" -> ")

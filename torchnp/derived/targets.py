@@ -1,4 +1,4 @@
-"""torch's memory checks of a target or an ``out=``, and its writes to expanded targets.
+"""torch's memory checks of an in-place target or an ``out=``, and its writes to expanded targets.
 
 Most in-place kernels refuse an expanded target. ``data/overlaps.tsv`` lists those that write one;
 ``scripts/make_data.py overlaps`` measures them on torch.
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import FAILURES
 from torchnp.core.schema import Schema
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.derived.casts import WriteRule
 from torchnp.dtypes import category
 from torchnp.layout.overlap import OVERLAP, SELF_OVERLAP, check_apart, check_target, is_same, overlap
@@ -29,8 +29,8 @@ class OutMemoryChecks(NamedTuple):
     """The memory checks that torch makes for one op's ``out=``."""
 
     once: bool  # no two elements of out= share a location
-    inputs: bool  # no input overlaps out= partly
-    source: bool  # the first input is not the same memory as out=
+    inputs: bool  # no input partly overlaps out=
+    source: bool  # the first input does not have the same memory as out=
     copied: bool  # the first input, if it has the result's shape, does not overlap out= partly
     biased: bool  # a bias can be copied into out=
 
@@ -72,16 +72,16 @@ KINDS = ("bool", "int", "float", "complex")
 
 @functools.cache
 def exceptions(path: Path = DATA) -> Mapping[str, frozenset[str]]:
-    """Return, by row, the kinds of dtypes for which torch writes an expanded target.
+    """Return each row's words: the kinds of dtypes for which torch writes an expanded target, and those listed below.
 
-    ``"float?"`` means only if no value changes.
+    ``"float?"`` means that torch writes such a target of floats only if no value changes.
 
-    ``out=`` rows have these words. ``"apart"``: ``out=`` must not be the first input. ``"looks"``: a generated row
-    that, unlike other generated rows, checks for partial overlap with inputs. ``"blind"``: a row that is not generated
-    and, unlike others, does not check this. ``"expands"``: torch writes an ``out=`` whose elements share memory.
-    ``"copied"``: torch copies an input of the result's shape into ``out=``. ``"biased"``: it copies the bias there.
-    Each copy checks the memory of both arrays. In-place rows may have ``"itself"``: if the source is identical to the
-    target, torch leaves the target unchanged.
+    ``out=`` rows have these words. ``"apart"``: ``out=`` must not be the first input. ``"looks"``: the row is generated
+    and, unlike other generated rows, checks for partial overlap with inputs. ``"blind"``: the row is not generated and,
+    unlike other such rows, does not check this. ``"expands"``: torch writes an ``out=`` whose elements share memory.
+    ``"copied"``: torch copies an input of the result's shape into ``out=``. ``"biased"``: torch copies the bias into
+    ``out=``. Each copy checks the memory of both arrays. In-place rows may have ``"itself"``: if the source is
+    identical to the target, torch leaves the target unchanged.
     """
     return {name: frozenset(kinds.split(" ")) for name, kinds, *_ in _rows(path)}
 
@@ -93,7 +93,7 @@ def exceptions_of(schema: Schema) -> frozenset[str]:
 
 @functools.cache
 def contiguous_outs(path: Path = DATA) -> Mapping[str, str]:
-    """Return torch's error message by ``"row:out"``, for each ``out=`` that must be contiguous."""
+    """Return torch's error messages for each ``out=`` that must be contiguous, by ``"row:out"``."""
     pairs = ((name, *want.partition(":")) for name, _, *wants in _rows(path) for want in wants)
     return {f"{name}:{out}": words for name, out, _, words in pairs}
 
@@ -140,14 +140,14 @@ def write_expanded(
         return
     after = np.array(target)
     rule.write_inplace(after, compute(bound))
-    # Ops that get here write one number to some elements. Elements that stay unchanged must not overwrite that number.
+    # The ops that get here write one number to some elements. Unchanged elements must not overwrite that number.
     changed = (_bytes(after) != _bytes(np.array(target))).any(-1)
     if kind not in kinds and changed.any():
         raise RuntimeError(SELF_OVERLAP)
     target[changed] = after[changed]
 
 
-# Errors that TensorIterator, or the loop itself, reports after the memory check.
+# How errors begin that TensorIterator, or the loop itself, reports after the memory check.
 _LATE = (
     "The size of tensor",
     "output with shape",
@@ -163,7 +163,7 @@ _LATE = (
 
 
 def is_late(error: Exception, dtype_before_target: bool) -> bool:
-    """Return whether torch reports an error after its memory check: an error of `_LATE`, or a missing dtype."""
+    """Return whether torch reports an error after its memory check: one of `_LATE`, or about an unsupported dtype."""
     return str(error).startswith(_LATE) or (str(error).startswith('"') and not dtype_before_target)
 
 
@@ -180,7 +180,7 @@ def unless_late(compute: Callable[[], Any], dtype_before_target: bool, late: tup
 def refuse_otherwise(
     target: ndarray, bound: Bound, compute: Callable[[Bound], ndarray], rule: WriteRule, dtype_before_target: bool
 ) -> None:
-    """Raise the errors that torch reports before its memory check."""
+    """Raise the errors that torch reports before its memory check, if there are any."""
     value = unless_late(lambda: compute(bound), dtype_before_target)
     if value is not None:
         rule.check_first(target, value)

@@ -58,14 +58,14 @@ class_property: Any = need("_utils.classproperty")
 """Decorator for a property of a class."""
 
 is_overload: Callable[[str], bool] = need("_C._dispatch_has_kernel")
-"""Whether torch has an overload of this full name."""
+"""Return whether torch has an overload of this full name."""
 
 _exclude: Any = need("_C._ExcludeDispatchKeyGuard")
 _key_set: Any = need("_C.DispatchKeySet")
 
 
 overloads_under: Callable[[str], list[str]] = need("_C._dispatch_get_registrations_for_dispatch_key")
-"""The full names of all overloads with a kernel under a key."""
+"""Return the full names of all overloads with a kernel under a dispatch key."""
 
 
 def without(key: str) -> Any:

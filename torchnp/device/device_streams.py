@@ -35,13 +35,13 @@ class DeviceStream(torch.Stream):
         return True
 
     def synchronize(self) -> None:
-        """Return at once: all work has finished."""
+        """Return immediately, because all work has finished."""
 
     def wait_event(self, event: Any) -> None:
-        """Return at once: the work that the event marks has finished."""
+        """Return immediately, because the work that the event marks has finished."""
 
     def wait_stream(self, stream: Any) -> None:
-        """Return at once: the other stream's work has finished."""
+        """Return immediately, because the other stream's work has finished."""
 
     def record_event(self, event: Any = None) -> Any:
         event = DeviceEvent() if event is None else event
@@ -78,10 +78,10 @@ class DeviceEvent(torch.Event):
         return True
 
     def wait(self, stream: Any = None) -> None:
-        """Return at once: the work that the event marks has finished."""
+        """Return immediately, because the work that the event marks has finished."""
 
     def synchronize(self) -> None:
-        """Return at once: the work that the event marks has finished."""
+        """Return immediately, because the work that the event marks has finished."""
 
     def elapsed_time(self, end_event: Any) -> float:
         """Return the milliseconds from this event to another.

@@ -1,8 +1,9 @@
-// C++ conversion between arrays and tensors of the device `np`, and what torch takes from C++ alone: an allocator and a
-// generator. Everything but that generator works without it; scripts/bench_device.py prints the time it saves.
+// C++ conversion between arrays and tensors of the device `np`, and two objects that torch accepts only from C++: an
+// allocator and a generator. Everything except the generator works without this extension; scripts/bench_device.py
+// prints the time that it saves.
 //
-// A storage made here owns a reference to the ndarray that holds its memory. What these functions do not support (a
-// dtype, a storage made by Python) they leave to the Python functions that they replace.
+// A storage made here owns a reference to the ndarray that holds its memory. Cases that these functions do not support
+// (a dtype, a storage made by Python) are passed to the Python functions that they replace.
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
@@ -20,7 +21,7 @@ std::unordered_map<int, PyArray_Descr*> to_numpy;
 PyObject *share_by_python, *wrap_by_python;
 
 void drop(void* array) {
-  if (!Py_IsInitialized()) return;  // the system takes back memory that outlives Python
+  if (!Py_IsInitialized()) return;  // the system frees memory that outlives Python
   py::gil_scoped_acquire gil;
   Py_DECREF(static_cast<PyObject*>(array));
 }
@@ -50,7 +51,7 @@ struct Generator : at::CPUGeneratorImpl {
   }
 };
 
-// Guard of the only device, without streams; torch asks it several times a call.
+// Guard of the only device, without streams; torch calls it several times in each operator call.
 struct Guard : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1> {
   c10::Device getDevice() const override { return kDevice; }
   c10::Device exchangeDevice(c10::Device) const override { return kDevice; }

@@ -81,7 +81,7 @@ def replace(dtypes: dict[Any, Any], share: Callable[..., Any], wrap: Callable[..
 
 
 def guard() -> None:
-    """Replace the Python guard by the extension's, which is faster.
+    """Replace the Python device guard by the extension's, which is faster.
 
     torch asks the guard for the device many times in a call.
     """

@@ -61,11 +61,11 @@ _TAKE_BOTH = frozenset(
         "index.Tensor", "index.Tensor_out", "index_put", "index_put_", "_index_put_impl_", "index_put.out",
     )
 )  # fmt: skip
-"""Operators that accept indices on the CPU, in torch too."""
+"""Operators that accept index tensors on the CPU, as they do in torch."""
 
 
 _spaces: dict[str, torch.library.Library] = {}  # by namespace; torch needs them alive
-_of_libraries: set[str] = set()  # other libraries' rows that are registered
+_of_libraries: set[str] = set()  # the registered rows of other libraries
 
 
 def register() -> list[torch.library.Library]:

@@ -58,7 +58,7 @@ class Management:
         check_index(device)
 
     def synchronize(self, device: Device = None) -> None:
-        """Return at once: kernels have finished when they return."""
+        """Return immediately, because kernels have finished when they return."""
         check_index(device)
 
     def get_device_name(self, device: Device = None) -> str:
@@ -81,7 +81,7 @@ class Management:
         return _memory("SC_AVPHYS_PAGES"), _memory("SC_PHYS_PAGES")
 
     def seed(self) -> int:
-        """Call `torch.seed`: the device draws from the CPU generator."""
+        """Call `torch.seed`, because the device draws from the CPU generator."""
         return torch.seed()
 
     seed_all = seed
@@ -107,7 +107,7 @@ class Management:
         self.memory_allocated(device)
         return self._peak
 
-    # No memory is reserved beyond what is allocated.
+    # The reserved memory is the allocated memory.
     memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
 
     def reset_peak_memory_stats(self, device: Device = None) -> None:

@@ -67,9 +67,9 @@ class _Twins:
         return shared_memory.to_torch(convert.to_numpy(x))
 
     def write_back(self, twin: torch.Tensor) -> None:
-        """Copy a written twin to its original.
+        """Copy a written CPU tensor (``twin``) back to its device tensor.
 
-        Dense twins of unchanged size need no copy, because they share memory.
+        Dense tensors of unchanged size need no copy, because they share memory.
         """
         original = self._originals[id(twin)]
         if original is twin:

@@ -1,4 +1,4 @@
-"""The engine kit: wrap an engine of your own in torch tensors, which hold a shape and no values.
+"""The engine kit: wrap your own engine in torch tensors, which have a shape and no values.
 
 >>> import numpy as np
 >>> from torchnp.engine import Engine
@@ -9,7 +9,8 @@
 ...     def download(self, payload, spec):
 ...         return payload
 
-torch's autograd, modules and optimizers run above an engine. What it lacks is derived from what it has.
+torch's autograd, modules and optimizers run above an engine. Operators that it lacks are derived from those that it
+has.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The base class of engines, which run the operators of handles: uploading tensors and moving modules."""
+"""The base class of engines, which run the operators on handles; it also uploads tensors and moves modules."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ from torchnp.rpc.exceptions import HandleError, RPCError
 
 
 class Engine:
-    """An engine holds the values of handles and runs their operators. Subclass it, and declare what it has.
+    """An engine holds the values of handles and runs their operators. Subclass it, and declare its operators.
 
     A subclass defines `upload`, `download` and `run`, which exchange payloads: any objects that stand for a tensor's
-    values. torch keeps shapes, strides and dtypes, and the kit derives what the engine lacks from what it has.
+    values. torch keeps shapes, strides and dtypes, and the kit derives operators that the engine lacks from those that
+    it has.
 
     Attributes
     ----------
@@ -46,30 +47,30 @@ class Engine:
         The overloads that the engine has, by full name (``"aten::add.Tensor"``) or as the object
         (``torch.ops.aten.add.Tensor``). If it is a mapping to functions, `run` calls them.
     views : bool
-        Whether the engine's view operators give payloads on the memory of their argument, as torch's do.
+        Whether the payloads that the engine's view operators return share the argument's memory, as in torch.
     inplace : bool
-        Whether the engine has operators that write into their argument's payload. Without both, ``views`` and
-        ``inplace``, views are made by copying operators, and follow their base when either is written.
+        Whether the engine has operators that write into their argument's payload. Unless both ``views`` and ``inplace``
+        are set, views are made by copying operators, and a write to a view or its base updates the other one.
     decompositions : mapping
         The engine's own decompositions, by full name: functions of the operator's arguments, which call other operators
-        on the handles that they get. They come before torchnp's and torch's.
+        on the handles that they get. They take precedence over those of torchnp and torch.
     dtypes : collection of str, optional
-        The dtypes that the engine has, by torch's names; None for all.
+        The dtypes that the engine supports, by torch's names; None means all.
     tolerances : mapping
-        For the harness: the relative and the absolute tolerance by dtype, ``{"float32": (1e-4, 1e-5)}``, where they are
+        For the harness: the relative and the absolute tolerance by dtype, ``{"float32": (1e-4, 1e-5)}``, if they are
         wider than torch's own.
     resolution : mapping
-        For the harness: by dtype, the step between neighbouring numbers of a fixed-point engine. Arguments are rounded to
-        multiples of it before torch and the engine get them.
+        For the harness: the step between neighbouring numbers of a fixed-point engine, by dtype. Arguments are rounded
+        to multiples of this step before torch and the engine get them.
     largest : mapping
-        For the harness: by dtype, the largest number. A call is not judged if an argument or torch's result has a larger
-        one, an infinity or a nan.
+        For the harness: the largest number, by dtype. A call is not judged if an argument or torch's result contains a
+        larger number, an infinity or a nan.
     kind : type
         The handle class.
     where, title : str
-        In messages: where a handle's values are, and a name that tells several engines apart.
+        For messages: where a handle's values are, and a name that distinguishes several engines.
     over : str
-        Why the values are gone, or "".
+        Why the values are gone; "" if they are not.
     """
 
     name: str
@@ -89,12 +90,12 @@ class Engine:
 
     @cached_property
     def index(self) -> Mapping[str, Any]:
-        """The overloads that the engine runs: full name to the name that `run` gets."""
+        """The overloads that the engine runs: maps full names to the names that `run` gets."""
         names = {name_of(op) for op in self.ops if is_loaded(op)}
         found = {name: name for name in names}
         if self.strided:
             return found
-        for name in sorted(names):  # payloads have no strides; and what views here, if it is called, makes a copy
+        for name in sorted(names):  # payloads have no strides, and a view operator of the engine makes a copy
             plan = plan_of(overload(name))
             if plan.base.startswith("as_strided") or not plan.gives_tensors:
                 del found[name]
@@ -106,7 +107,7 @@ class Engine:
 
     @property
     def strided(self) -> bool:
-        """Whether payloads are memory as torch's is: with strides, shared by views, and written in place."""
+        """Whether payloads are memory like torch's: with strides, shared by views, and written in place."""
         return self.views and self.inplace
 
     @property
@@ -117,33 +118,33 @@ class Engine:
     def title(self) -> str:
         return self.name
 
-    # ------------------------------------------------------------ what an engine defines
-
+    # ------------------------------------------------------------ methods that an engine defines
     def upload(self, tensor: torch.Tensor, **options: Any) -> Any:
-        """Return the payload of a plain tensor: dense, on the CPU, without gradient; copy it, it may be written later.
+        """Return the payload for a plain tensor.
 
-        The options are those of `send` and `module`.
+        The tensor is dense, on the CPU, and has no gradient. Copy its values, because it may be written later. The
+        options are those of `send` and `module`.
         """
         raise TypeError(f"{type(self).__name__} does not say how a tensor gets there")
 
     def constant(self, tensor: torch.Tensor) -> Any:
-        """Return the payload of a plain tensor that met a handle in an operator, or that stands for a known value.
+        """Return the payload for a plain tensor that an operator takes together with a handle, or for a known value.
 
-        Everybody may know these values: zeros, a mask, the numbers of a decomposition. By default as `upload` does.
+        These values need not be secret: zeros, a mask, the numbers of a decomposition. By default this calls `upload`.
         """
         return self.upload(tensor)
 
     def download(self, payload: Any, spec: TensorSpec, **options: Any) -> Any:
-        """Return the values of a payload, as a tensor or what `torch.as_tensor` takes, of ``spec``'s size and dtype.
+        """Return the values of a payload, with the size and dtype of ``spec``.
 
-        The options are those of `publish`.
+        They are a tensor or anything that `torch.as_tensor` takes. The options are those of `publish`.
         """
         raise TypeError(f"{type(self).__name__} does not say how its values are published")
 
     def run(self, call: Call) -> Any:
-        """Run one operator; return a payload per result, nested as in the schema: one, a tuple, or a list.
+        """Run one operator; return one payload per result, as a single payload, tuple or list, as in the schema.
 
-        If ``ops`` is a mapping to functions, these are called; override it for anything else.
+        If ``ops`` is a mapping to functions, this calls them. Otherwise, override it.
         """
         function = self._functions.get(call.op)
         if function is None:
@@ -166,12 +167,12 @@ class Engine:
         Parameters
         ----------
         tensor : Tensor, anything that `torch.as_tensor` takes, or a nest with tensors and arrays
-            Dense, on the CPU. In a nest, numbers stay as they are, and so do the counters of an optimizer's state,
-            which the optimizer reads on the client.
+            The tensors must be dense and on the CPU. In a nest, numbers stay unchanged, and so do the counters of an
+            optimizer's state, which the optimizer reads on the client.
         requires_grad : bool, optional
-            Whether each handle, a leaf, requires a gradient; by default as the tensor does.
+            Whether each handle, which is a leaf, requires a gradient; by default, it does if the tensor does.
         **options
-            For the engine's `upload`.
+            Options for the engine's `upload`.
         """
         refuse_recording("session.send")
         if is_tree(tensor):
@@ -197,16 +198,16 @@ class Engine:
         return mapped(lambda x: x.publish(**options) if isinstance(x, BaseHandleTensor) else x, tree)
 
     def raise_earlier_failure(self) -> None:
-        """Raise the pending failure of an earlier operator; does nothing here, as operators fail at once."""
+        """Raise the pending failure of an earlier operator; do nothing here, because operators fail immediately."""
 
     def _upload(self, tensor: torch.Tensor, **options: Any) -> Any:
-        """Return a handle on a copy of a dense tensor without gradient, with memory of its own."""
+        """Return a handle on a copy, in its own memory, of a dense tensor without gradient."""
         self.check_dtype(tensor.dtype, "a tensor")
         tensor = tensor.resolve_conj().resolve_neg()
         return self.kind._wrap(_own_spec(tensor), PayloadRef(self.upload(tensor, **options), self))
 
     def known(self, tensor: torch.Tensor) -> Any:
-        """A handle on a plain tensor's values, by `constant`."""
+        """Return a handle on a plain tensor's values, made by `constant`."""
         self.check_dtype(tensor.dtype, "a constant")
         tensor = tensor.detach().resolve_conj().resolve_neg()
         return self.kind._wrap(_own_spec(tensor), PayloadRef(self.constant(tensor), self))
@@ -223,7 +224,7 @@ class Engine:
         return tensor
 
     def check_dtype(self, dtype: torch.dtype, what: str) -> None:
-        """Raise for a dtype that the engine does not have."""
+        """Raise HandleError for a dtype that the engine does not support."""
         name = str(dtype).removeprefix("torch.")
         if self.dtypes is not None and name not in self.dtypes:
             raise HandleError(
@@ -234,27 +235,27 @@ class Engine:
     def missing_operator(
         self, plan: OverloadInfo, needed_by: tuple[str, ...], inner: MissingOperator | None = None
     ) -> MissingOperator:
-        """The error for an operator that the engine lacks."""
+        """Return the error for an operator that the engine lacks."""
         return missing_operator(plan, f"{self.name} has no such operator", self.index, needed_by, inner)
 
     def reference(self, payload: Any) -> PayloadRef:
-        """A reference to a payload, for one more handle."""
+        """Return a reference to a payload, for one more handle."""
         return PayloadRef(payload, self)
 
     @staticmethod
     def is_handle(x: Any) -> bool:
-        """Whether a value is a handle."""
+        """Return whether a value is a handle."""
         return isinstance(x, BaseHandleTensor)
 
     def _constant(self, tensor: torch.Tensor) -> Any:
-        """Upload a plain tensor that met a handle, as an argument of one operator; return its reference."""
+        """Upload a plain tensor that an operator takes together with a handle; return its reference."""
         return self.known(tensor)._object
 
     def module(self, model: torch.nn.Module, **options: Any) -> Any:
-        """Copy a module, with handles as parameters and buffers: the copy, and optimizers over it, run on the engine.
+        """Copy a module, with handles as parameters and buffers; the copy and its optimizers run on the engine.
 
-        Handles in the module are copied there. The counter of a batch norm with ``momentum=None`` stays here, where the
-        module computes with it. The options are for the engine's `upload`.
+        Handles in the module are copied on the engine. The counter of a batch norm with ``momentum=None`` stays on the
+        client, where the module computes with it. The options are for the engine's `upload`.
         """
         if not isinstance(model, torch.nn.Module):
             hint = f"; write {model.__name__}(...) to make one" if isinstance(model, type) else ""
@@ -278,7 +279,7 @@ class Engine:
                 handle: Any = self.send(tensor, requires_grad=False, **options)
                 if isinstance(tensor, torch.nn.Parameter):
                     handle = torch.nn.Parameter(handle, requires_grad=tensor.requires_grad)
-                # Keep the tensor too: its id() must not be reused while tied parameters are looked for.
+                # Keep the tensor too, because its id() must not be reused while tied parameters are looked for.
                 handles[id(tensor)] = handle, tensor
             return handles[id(tensor)][0]
 
@@ -294,7 +295,7 @@ class Engine:
 
 
 def _own_spec(tensor: torch.Tensor) -> TensorSpec:
-    """The metadata of a tensor in memory of its own."""
+    """Return the metadata of a copy of a tensor in its own memory."""
     return spec_of(torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta"))
 
 

@@ -137,7 +137,7 @@ def to_torch(array: np.ndarray | np.generic) -> torch.Tensor:
         if dtype.newbyteorder("=") not in TORCH_DTYPE:
             raise TypeError(f"to_torch: torch has no dtype for {dtype}")
         array = array.astype(dtype.newbyteorder("="))
-    array = array.view(NUMPY_DTYPE[TORCH_DTYPE[array.dtype]])  # NumPy has another int64 dtype, of C's long long
+    array = array.view(NUMPY_DTYPE[TORCH_DTYPE[array.dtype]])  # NumPy has a second int64 dtype, for C's long long
     if not array.flags.writeable or not array.flags.aligned or any(_awkward(s, array.itemsize) for s in array.strides):
         array = array.copy()
     if not array.size:

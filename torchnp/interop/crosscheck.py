@@ -172,7 +172,7 @@ def _in_no_order(tensors: list[Tensor]) -> bool:
     return any(not is_promised(a, b) for a in arrays[:_FEW] for b in arrays if a is not b)
 
 
-_FEW = 16  # number of tensors, of those on shared storages, that are compared with all others
+_FEW = 16  # maximum number of tensors with shared storages that are compared with all the others
 
 
 class _Call:
@@ -203,7 +203,7 @@ def _describe(x: Any) -> str:
 
 
 class _Copies:
-    """Copies of tensors that share memory among themselves as the originals do."""
+    """Copies of tensors; two copies share memory if their originals do."""
 
     def __init__(self) -> None:
         self._storages: dict[int, Any] = {}

@@ -1,4 +1,4 @@
-"""Run one torch overload by one kernel on shared memory; how this is done is derived once, from torch's schema.
+"""Run one torch overload with one NumPy kernel on shared memory, in a way that is derived once from torch's schema.
 
 `Runner.run_of` turns an overload and its kernel into a function of the call's arguments. A runner works on the tensors
 of one device, whose memory it accesses through `Memory`. A kernel's results become tensors in one of four ways. New
@@ -52,7 +52,7 @@ class Memory(Protocol):
         ...
 
     def share(self, tensor: Tensor) -> ndarray:
-        """Return the memory of a plain tensor, fast.
+        """Return the memory of a plain tensor; this is the fast path of `to_numpy`.
 
         Raise TypeError or RuntimeError for a tensor that needs `to_numpy`.
         """
@@ -63,7 +63,7 @@ class Memory(Protocol):
         ...
 
     def wrap(self, array: ndarray) -> Tensor:
-        """Return a tensor on a writable array's memory, fast; strides must not be negative."""
+        """Return a tensor on a writable array's memory; strides must not be negative. The fast path of `to_torch`."""
         ...
 
     def to_torch(self, array: ndarray) -> Tensor:
@@ -245,7 +245,8 @@ class Runner:
     def rebase(self, base: Tensor, array: ndarray, view: ndarray, *, certain: bool = True) -> Tensor:
         """Return the tensor on the storage of ``base`` that covers the memory of ``view``, a NumPy view of ``array``.
 
-        With ``certain=False`` ``view`` may not be a view of ``array``; its memory is then shared as new memory is.
+        With ``certain=False``, ``view`` might not be a view of ``array``; if it is not, it becomes a new tensor on its
+        own memory.
         """
         if view is array and not certain:
             return base  # contiguous(), to() and similar ops return their argument if there is nothing to do

@@ -42,7 +42,7 @@ _PASSED_NAMESPACES = frozenset({"profiler"})  # ops of these namespaces neither 
 
 
 class Step:
-    """How the mode runs one overload, and how often it did."""
+    """The function with which the mode runs one overload, and the number of calls."""
 
     __slots__ = ("calls", "name", "run", "status")
 

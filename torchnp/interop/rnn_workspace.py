@@ -65,7 +65,7 @@ class Workspace(torch.Tensor):
 
 
 def keeping(func: OpOverload, run: Run, table: Mapping[str, Callable[..., Any]]) -> Run:
-    """Wrap the kernel's run of an op in `KEEPERS`; ``table`` provides the gradient's kernel."""
+    """Wrap the run of an op in `KEEPERS` so that it returns a workspace; ``table`` provides the gradient's kernel."""
     if func.name() == _FORWARD:
         gradient = torch.ops.aten.mkldnn_rnn_layer_backward.default
         kernel = table.get(_BACKWARD) or torchnp.table[_BACKWARD]

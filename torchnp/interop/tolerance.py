@@ -78,7 +78,7 @@ class ErrorBounds(NamedTuple):
         return torch.isclose(g, e, rtol=self.rtol, atol=self.atol + self.rounding, equal_nan=True)
 
     def broken_by(self, expected: Tensor, got: Tensor) -> str:
-        """Describe how many values exceed the bounds, and which one does most."""
+        """Describe how many values exceed the bounds, and which one exceeds them most."""
         e, g = _wide(expected), _wide(got)
         wrong = ~self._near(e, g)
         absolute = torch.where(wrong, (g - e).abs(), 0.0)

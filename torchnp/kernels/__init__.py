@@ -1,1 +1,1 @@
-"""The kernels, one module per family. Importing a module declares its rows with `torchnp.core.registry.kernel`."""
+"""The kernels, one module for each family of operators. Importing a module declares its rows with `kernel`."""

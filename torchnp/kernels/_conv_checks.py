@@ -43,7 +43,7 @@ def geometry(
     input: ndarray, weight: ndarray, bias_shape: Ints | None, stride: Ints, padding: Ints, dilation: Ints,
     transposed: bool, output_padding: Ints, groups: int,
 ) -> Geometry:  # fmt: skip
-    """Expand the parameters to one number per dimension, and run torch's checks before it picks a backend."""
+    """Expand the parameters to one number per dimension; run the checks that torch makes before it picks a backend."""
     n = weight.ndim - 2
     check(n > 0, "weight should have at least three dimensions")
     check(groups > 0, "non-positive groups is not supported")
@@ -100,7 +100,7 @@ def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
 # Dtypes for which oneDNN has memory formats.
 TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, dt.float8_e4m3fn, dt.float8_e5m2))
 _SINGLE: Threshold = 20480  # Elements of a single image up to which torch uses its own code instead of oneDNN.
-_VENDOR = (dt.float32, *dt.HALVES)  # dtypes for which torch mostly uses oneDNN, which has its own rules
+_VENDOR = (dt.float32, *dt.HALVES)  # dtypes for which torch mostly uses oneDNN, whose rules differ
 
 
 def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, groups: int) -> bool:
@@ -117,7 +117,7 @@ def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, gr
 def check_dtypes(
     input: ndarray, weight: ndarray, bias: ndarray | None, transposed: bool, g: Geometry, groups: int, vendor: bool
 ) -> None:
-    """Refuse dtypes that torch's CPU backends have no code for, or do not mix."""
+    """Refuse dtypes for which torch's CPU backends have no code, and mixtures that they do not support."""
     dtype = input.dtype
     given = [("weight", weight)] if bias is None else [("weight", weight), ("bias", bias)]
     if vendor:
@@ -158,7 +158,8 @@ def check_filter(weight: ndarray, transposed: bool, dilated: bool, groups: int) 
         raise no_channels((len(weight) // groups, 0, *weight.shape[2:]))
 
 
-# Products up to which sums are in float64: if terms cancel, rounding errors of a float32 sum would show.
+# Sums of up to this many products are computed in float64, because rounding errors of a float32 sum would show if terms
+# cancel.
 _WIDE: Threshold = 1 << 18
 
 
@@ -178,7 +179,7 @@ def wants_channels_last(input: ndarray, weight: ndarray) -> bool:
 def result_strides(
     shape: stride_rules.Shape, input: ndarray, weight: ndarray, vendor: bool, groups: int = 1
 ) -> stride_rules.Strides:
-    """Return torch's strides for a result: channels-last if input or weight have such strides (3-d: only with oneDNN).
+    """Return torch's strides for a result: channels-last if input or weight is (for 3-d only with oneDNN).
 
     Without oneDNN, torch concatenates the results of the groups, which can change the strides.
     """
@@ -233,7 +234,7 @@ def check_weight_written(weight: ndarray) -> None:
 
 
 def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:
-    """Return the input size of each dimension for which a convolution gives an output of ``sizes``."""
+    """Return the input sizes for which a convolution gives an output of ``sizes``."""
     along = zip(sizes, kernel, *g, strict=True)
     return [(s - 1) * t - 2 * p + d * (k - 1) + o + 1 for s, k, t, p, d, o in along]
 

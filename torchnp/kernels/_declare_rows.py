@@ -1,4 +1,4 @@
-"""Declare several overloads of one body: an op for one, two and three dimensions, or with different settings."""
+"""Declare several overloads that share one function: an op for 1, 2 and 3 dimensions, or with different settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_KERNEL = frozenset(inspect.signature(kernel).parameters)
 def rows(
     names: str, run: Body, doc: str, /, *, part: Any = ..., by_name: Any = False, **given: Any
 ) -> tuple[Body, ...]:
-    """Declare overloads that one function computes, and return their bodies in the order of the names.
+    """Declare overloads that one function computes, and return their kernels in the order of the names.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def rows(
     doc : str
         One-line description of the overloads: their docstring.
     part : int or slice
-        Index of the results of ``run`` that the overloads return; by default all.
+        Index or slice of the results of ``run`` that the overloads return; by default they return all.
     by_name : bool
         Pass each argument to the parameter of the same name, ``self`` to ``input`` or else to the first parameter,
         and drop arguments without a parameter.
@@ -56,7 +56,7 @@ def rows(
 
 
 def _bound(run: Body, schema: Schema, given: dict[str, Any], part: Any, by_name: bool) -> Body:
-    """Generate a function with the schema's signature that calls ``run``; with ``*args`` a call would cost twice."""
+    """Make a function with the schema's signature that calls ``run``; with ``*args`` it would take twice as long."""
     known: dict[str, Any] = {"_0": run, "_1": part} | {f"_{key}": value for key, value in given.items()}
     found = inspect.signature(run).parameters
     parameters, kinds = [*found], {p.name: p.kind for p in found.values()}

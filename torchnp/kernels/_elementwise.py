@@ -1,8 +1,8 @@
-"""Builders of elementwise kernels: each from a NumPy function and a promotion rule.
+"""Builders of elementwise kernels from a NumPy function and a promotion rule.
 
-torch computes in the promoted dtype, and half types in float32 with one rounding at the end (opmath). For each common
-dtype, a `ComputePlan` is made once: the function to call, and the dtypes to convert to and from. Calls whose operands
-need no conversion call the ufunc directly.
+torch computes in the promoted dtype, but computes half types in float32 and rounds once at the end (opmath). For each
+common dtype, a `ComputePlan` is made once. It holds the function to call, and the dtypes to convert to and from. Calls
+whose operands need no conversion call the ufunc directly.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import GAINED, broadcast_shapes, require
 from torchnp.core.elementwise_strips import stripwise
 from torchnp.core.errors import cannot_cast, found_dtype, not_implemented, output_shape
+from torchnp.core.inplace_out_spec import NOTHING, WriteSpec
 from torchnp.core.python_scalars import number, scalar, tensor
 from torchnp.core.target import current, since
-from torchnp.core.write_spec import NOTHING, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._fast import fast
 from torchnp.kernels.numerics.vector_tails import VECTOR, Loop, vector_or_tail
@@ -32,8 +32,8 @@ ndarray = np.ndarray
 Ufunc = Callable[..., Any]
 Rule = Callable[[np.dtype], np.dtype]
 Dtypes = frozenset[np.dtype]
-# Dtypes that torch refuses besides those that its CPU kernel lacks: (dtypes, exception class, torch's message). A
-# fourth element, if any, is the first version of torch that accepts them.
+# Dtypes that torch refuses in addition to those that its CPU kernel lacks: (dtypes, exception class, torch's message).
+# A fourth element, if any, is the first version of torch that accepts them.
 Refusals = Sequence[tuple[Any, ...]]
 
 # ---------------------------------------------------------------- the dtypes that torch's CPU kernels have code for
@@ -77,7 +77,7 @@ def refuse_row(cpu: str, common: np.dtype, takes: Collection[np.dtype], refuses:
 
 
 def common_dtype(first: Any, *others: Any) -> np.dtype:
-    """Return `torchnp.result_type` of the operands, with a shortcut if they share a dtype; report bad shapes first."""
+    """Return `torchnp.result_type` of the operands, quickly if they share a dtype; report bad shapes first."""
     dtype = getattr(first, "dtype", None)
     for x in others:
         if getattr(x, "dtype", None) is not dtype:
@@ -92,8 +92,8 @@ def common_dtype(first: Any, *others: Any) -> np.dtype:
 def in_opmath(cpu: str, takes: Collection[np.dtype], *operands: Any) -> tuple[tuple[ndarray, ...], np.dtype]:
     """Return the operands in the compute dtype (float32 for half types), and the result dtype.
 
-    Kernels with a body of their own compute on these operands and return ``finish(value, out)``. Every such kernel
-    accepts float32 and float64, so these dtypes are not looked up in ``takes``.
+    Kernels that are written out as functions compute with these operands and return ``finish(value, out)``. All of them
+    accept float32 and float64, so these dtypes are not looked up in ``takes``.
     """
     out = common_dtype(*operands)
     if out in WIDE and all(type(x) is ndarray and x.dtype is out for x in operands):
@@ -109,10 +109,10 @@ def formula(
     *given: Any, of: Callable[..., Any], op: str = "", cpu: str = "", takes: Any = FLOATS, stepwise: Any = (),
     rounded: Any = (), into: int | None = None,
 ) -> Any:  # fmt: skip
-    """Apply the function ``of`` to tensors, followed by numbers, all converted to the compute dtype.
+    """Call ``of`` with tensors, followed by numbers, all converted to the compute dtype.
 
-    Half types in ``stepwise`` are rounded at each step; for those in ``rounded``, only the numbers are. ``into`` is the
-    index of the tensor whose dtype the result gets.
+    Half types in ``stepwise`` are rounded at each step. For half types in ``rounded``, only the numbers are rounded.
+    ``into`` is the index of the tensor whose dtype the result gets.
     """
     tensors = [x for x in given if isinstance(x, ndarray)]
     if len(tensors) > 1:
@@ -153,7 +153,7 @@ def check_result_dtype(result: np.dtype, target: np.dtype) -> None:
 
 
 def in_place(target: ndarray, value: ndarray) -> ndarray:
-    """Return the value in the target's dtype, as an in-place step inside a torch op does; the shapes must match."""
+    """Cast a value to the target's dtype, as an in-place step inside a torch op does; the shapes must match."""
     if value.shape != target.shape:
         raise output_shape(target.shape, value.shape)
     check_result_dtype(value.dtype, target.dtype)
@@ -168,7 +168,7 @@ class ComputePlan(NamedTuple):
 
     function: Ufunc
     common: np.dtype  # operands are converted to this first, as in torch
-    inner: np.dtype  # the function computes in this
+    inner: np.dtype  # the function computes in this dtype
     out: np.dtype
 
 
@@ -203,9 +203,9 @@ def _planner(
     return plan_of
 
 
-# NumPy and ml_dtypes have loops for these functions in half types, which compute each element in float32: the same bits
-# in one pass. Some of the unary functions round the float32 result of another math library than torch's, which is
-# equally accurate.
+# For these functions, NumPy and ml_dtypes have half-type loops that compute each element in float32. They give the same
+# bits in one pass. For some of the unary functions they use a different math library than torch does, with equally
+# accurate float32 results.
 _OWN_OF_ONE = frozenset((
     np.negative, np.absolute, np.sqrt, np.floor, np.ceil, np.trunc, np.rint, np.square, np.isnan, np.isinf, np.isfinite,
     np.signbit, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.sin, np.cos, np.tan, np.sinh, np.cosh,
@@ -244,7 +244,7 @@ def of_half(function: Ufunc, dtype: np.dtype) -> Ufunc:
 
 
 def _direct_halves(plan_of: Planner, run: Callable[..., ndarray], one: bool) -> dict[np.dtype, Ufunc]:
-    """Return the functions for half types; with ``one`` operand, those for large tensors use a table of results."""
+    """Return the functions for half types; functions of ``one`` operand use a table of results for large tensors."""
     found = {}
     for dtype in dt.HALVES:
         with contextlib.suppress(RuntimeError):
@@ -347,7 +347,7 @@ def _declare(
     half_tail: Ufunc | None = None, tail_loop: Loop = VECTOR, like: Any = None, differs: Sequence[str] = (), doc: str = "",
     writes: WriteSpec = NOTHING, **also: Ufunc,
 ) -> Callable[..., ndarray]:  # fmt: skip
-    """Declare an elementwise op under its names, and return its body; without names, only other kernels call it.
+    """Declare an elementwise op under its names, and return its kernel; without names, only other kernels call it.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ def _declare(
 
 
 def _stripped(function: Ufunc) -> Ufunc:
-    """Make a function of several steps run strip by strip on large arrays; a ufunc, being one step, stays as it is."""
+    """Make a function of several steps work strip by strip on large arrays; a ufunc (one step) stays unchanged."""
     return function if isinstance(function, np.ufunc) else stripwise(function, settled=True)
 
 

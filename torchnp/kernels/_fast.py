@@ -1,7 +1,7 @@
-"""Fast paths of elementwise ops: the table's kernel itself calls the function for the operands' dtype.
+"""Fast paths of elementwise ops: the kernel in the table directly calls the function for the operands' dtype.
 
-Most calls need no conversion, so the kernel takes a single Python call. All other calls (other dtypes, keywords, shapes
-that do not broadcast) go to the row's body, which converts or raises torch's error.
+Most calls need no conversion, so that one Python call is enough. All other calls (other dtypes, keywords, shapes that
+do not broadcast) go to the row's full kernel, which converts the operands or raises torch's error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROWS, _OWN_ROWS = 1, 1 | 4  # bits of ndarray.flags.num: C_CONTIGUOUS, and OWND
 
 
 def _common(a: ndarray, b: ndarray, mixes_bool: bool) -> np.dtype | None:
-    """Return the common dtype of two tensors of different built-in dtypes; None if the body must handle the call."""
+    """Return the common dtype of tensors of different built-in dtypes; None to leave the call to the full kernel."""
     pair = a.dtype, b.dtype
     if not mixes_bool and dt.bool_ in pair:
         return None
@@ -41,8 +41,8 @@ def _common(a: ndarray, b: ndarray, mixes_bool: bool) -> np.dtype | None:
 _PLAIN = [d for d in dt.ALL if d.isbuiltin == 1 and d != dt.float16]
 _PAIRS = [(a, b) for a in _PLAIN for b in _PLAIN]
 _PROMOTED = {pair: dt.PROMOTE[pair] for pair in _PAIRS if pair in dt.PROMOTE}
-# For pairs with one 0-d tensor: the second in _DEMOTED, the first in _PROMOTED_BACK. The common dtype of such a pair
-# does not depend on the default dtype, so `result_type` can compute it here.
+# The common dtypes of pairs with one 0-d tensor, which is the second of the pair in _DEMOTED, and the first in
+# _PROMOTED_BACK. They do not depend on the default dtype, so `result_type` can compute them here.
 _DEMOTED, _PROMOTED_BACK = {}, {}
 for _a, _b in _PAIRS:
     with contextlib.suppress(RuntimeError):
@@ -53,10 +53,10 @@ del _a, _b
 def fast(
     direct: dict[np.dtype, Function], mixes_bool: bool = True, exact_scalar: bool = False
 ) -> Callable[[Function, Schema, Settle], Function]:
-    """Return a function that makes a row's kernel; ``direct`` holds the functions for dtypes that need no conversion.
+    """Return a function that makes a row's kernel; ``direct`` maps dtypes that need no conversion to their functions.
 
-    Unless ``mixes_bool``, bool together with another dtype is left to the row's body. A number next to a half-type
-    tensor is rounded to the tensor's dtype, or with ``exact_scalar`` to float32.
+    Unless ``mixes_bool``, calls that mix bool with another dtype are left to the row's full kernel. A number next to a
+    half-type tensor is rounded to the tensor's dtype, or to float32 if ``exact_scalar``.
     """
     beside = {
         d: (dt.float32, _by_float32(direct, d)) if exact_scalar else (d, direct[d]) for d in dt.HALVES if d in direct
@@ -149,7 +149,7 @@ def _of_tensors(
                         return out
                     return settle(out, (_0, _1), named)
                 except ValueError:
-                    pass  # NumPy refused the shapes or a negative integer power: the body raises torch's error
+                    pass  # NumPy refused the shapes or a negative integer power: the full kernel raises torch's error
                 except RuntimeError as error:
                     if not is_busy(error):
                         raise

@@ -1,4 +1,4 @@
-"""Torch's view of memory: windows on an array's storage, memory formats, and factory arguments."""
+"""How torch sees memory: views of an array's storage, memory formats, and the arguments of factory functions."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ RARE_OR_CHALF = RARE | {complex32}
 
 
 def rarer(version: str, lacking: frozenset[np.dtype]) -> frozenset[np.dtype]:
-    """Return the dtypes that a kernel lacks: ``lacking``, from torch ``version`` on without uint16, 32 and 64."""
+    """Return the dtypes that a kernel lacks: ``lacking``, but without uint16, 32 and 64 from torch ``version`` on."""
     return lacking - {*BARE_UNSIGNED} if since(version) else lacking
 
 
 def copy_to_write(x: ndarray) -> ndarray:
-    """Return a dense copy for a kernel to write, after all its checks; in place, the target itself if that is safe.
+    """Return a dense copy for a kernel to write into; in an in-place call, return the target itself if that is safe.
 
-    Rows whose kernels call this say so by ``WriteSpec(onto=True)``.
+    A kernel calls this after all its checks. Its row must declare that with ``WriteSpec(onto=True)``.
     """
     if WRITTEN.onto is x:
         WRITTEN.onto = None
@@ -80,7 +80,7 @@ class _Interface:
 
 
 def _span(x: ndarray) -> ndarray:
-    """Return the bytes that an array spans in memory that NumPy does not own; the array is strided, hence not empty."""
+    """Return the memory that an array spans, as bytes; NumPy does not own it. A strided array is never empty."""
     size = sum((n - 1) * s for n, s in zip(x.shape, x.strides)) + x.itemsize
     data = (address(x), not x.flags.writeable)
     return np.asarray(_Interface({"data": data, "shape": (size,), "typestr": "|u1", "version": 3}, x))
@@ -105,9 +105,9 @@ class MemorySpan(NamedTuple):
 
 
 def memory_of(x: ndarray) -> MemorySpan:
-    """Return an array's `MemorySpan`; writes into it write the array, if its strides are possible in torch.
+    """Return an array's `MemorySpan`; writing to it also writes to the array, if torch could have the array's strides.
 
-    An array with other strides (negative ones, or no multiples of the item size) is copied.
+    An array with other strides (negative ones, or ones that are no multiples of the item size) is copied.
     """
     if not torch_has_strides(x):
         x = np.ascontiguousarray(x)
@@ -117,11 +117,11 @@ def memory_of(x: ndarray) -> MemorySpan:
     return MemorySpan(window(x, (size,), (x.itemsize,)), element_strides(x))
 
 
-_FEW: Threshold = 4  # slices of an array for each slice that is read; with more, NumPy's copy of the array takes longer
+_FEW: Threshold = 4  # slices of an array per slice that is read; above this, NumPy's copy of the array takes longer
 
 
 def take_slices(x: ndarray, index: ndarray, axis: int) -> ndarray:
-    """Compute ``x.take(index, axis)``, without NumPy's copy of an array that is not row-major if few slices are read."""
+    """Compute ``x.take(index, axis)``. NumPy first copies ``x`` if it is not row-major; for few slices, avoid that."""
     axis %= x.ndim
     if not x.flags.c_contiguous:
         order, back = orders(x)
@@ -149,9 +149,9 @@ def memory_order(x: ndarray) -> tuple[int, ...] | None:
 
 
 def orders(x: ndarray) -> tuple[list[int], list[int]]:
-    """Return the axes from the largest stride to the smallest, and where each axis is among them.
+    """Return the axes from the largest stride to the smallest, and the inverse of this permutation.
 
-    ``x.transpose(order)`` is row-major if x is dense, and ``.transpose(back)`` of it is x again.
+    If ``x`` is dense, ``x.transpose(order)`` is row-major. Transposing that by ``back`` gives ``x`` again.
     """
     order = list(memory_order(x) or range(x.ndim))
     return order, sorted(range(x.ndim), key=order.__getitem__)
@@ -195,7 +195,7 @@ def is_contiguous(x: ndarray, memory_format: Any) -> bool:
 
 
 def check_options(layout: Any, device: Any, pin_memory: Any) -> None:
-    """Refuse features that only torch has: other layouts, other devices and pinned memory."""
+    """Refuse options that only torch supports: other layouts, other devices and pinned memory."""
     if layout is not None:
         words = f"torchnp has strided tensors only, got layout {layout}"
         check(str(layout).removeprefix("torch.") in ("strided", "0"), words)

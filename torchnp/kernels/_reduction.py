@@ -35,7 +35,7 @@ def axes_of(dim: int | Sequence[int] | None, ndim: int, ranges_first: bool = Tru
 
 
 def ranged_dims(dim: int | Sequence[int], ndim: int) -> tuple[int, ...]:
-    """Wrap dimensions as `wrap_dims` does, but check the range of all of them before the check for duplicates."""
+    """Wrap dimensions like `wrap_dims`, but check that all of them are in range before checking for duplicates."""
     return wrap_dims(dim if isinstance(dim, int) else [wrap_dim(d, ndim) for d in dim], ndim)
 
 
@@ -55,25 +55,25 @@ def ordered(x: ndarray) -> ndarray:
 
 # ---------------------------------------------------------------- sums
 
-# Most terms that are added one after the other. Longer runs are added in blocks, which gives an error like that of
-# torch's cascade sum.
+# The largest number of terms that are added one after the other. More terms are added in blocks, which gives an error
+# like that of torch's cascade sum.
 BLOCK: Threshold = 16
 FEW: Threshold = 256  # elements; up to this many, NumPy's own order is as accurate
-LANES: Threshold = 256  # terms of a product with ones, which BLAS adds in many SIMD lanes
+LANES: Threshold = 256  # terms of a product with a vector of ones; BLAS adds them in many SIMD lanes
 SMALL: Threshold = 1 << 14  # elements; below, NumPy's own loop is as fast as BLAS
 
 
 def add_reduce(x: ndarray, axes: Axes = None, keepdims: bool = False) -> Any:
     """Sum in the dtype of ``x``, starting from +0 as torch does.
 
-    NumPy sums pairwise only along the axis that is innermost in memory. It adds elements along other axes, and the
-    partial sums of several reduced axes, one after the other.
+    NumPy sums pairwise only along the axis that is innermost in memory. Along other axes it adds elements one after the
+    other. It does the same with the partial sums of several reduced axes.
     """
     if x.size <= FEW or x.dtype.kind not in "fc":
         return _add(x, axes, None, None, keepdims, 0)
     axes = tuple(range(x.ndim)) if axes is None else tuple(a % x.ndim for a in axes)
     if x.size > SMALL:
-        # All dimensions are summed, in any order: a dense array is summed as one run, as in torch
+        # If all dimensions are summed, their order is free: put them in memory order, to sum a dense array as one run
         if len(axes) == x.ndim:
             x = x.transpose(sorted(axes, key=lambda a: -abs(x.strides[a])))
             axes = tuple(range(x.ndim))
@@ -109,8 +109,8 @@ def ones(shape: int | tuple[int, ...], dtype: np.dtype) -> ndarray:
 def row_sums(rows: ndarray) -> ndarray:
     """Return the sums of the rows of a dense matrix of floats, as a column.
 
-    Rows are multiplied with ones, `LANES` terms at a time, unless the matrix has several long rows whose length is not
-    divisible by `LANES`.
+    Rows are multiplied by a vector of ones, `LANES` terms at a time, unless the matrix has several long rows whose
+    length is not divisible by `LANES`.
     """
     m, n = rows.shape
     if n <= LANES:
@@ -163,8 +163,8 @@ def tiles(rows: int, length: int) -> Iterator[slice]:
 def share_tiles(work: Callable[[slice], object], rows: int, length: int) -> None:
     """Call ``work(block)``, which makes several passes over its rows, for blocks of rows.
 
-    Small inputs are done tile by tile in this thread. Large ones are shared by the threads in larger blocks: a thread
-    waits for the GIL after each NumPy call, and larger blocks need fewer calls.
+    Small inputs are processed tile by tile in this thread. Large ones are divided among the threads, in larger blocks,
+    because a thread waits for the GIL after each NumPy call, and larger blocks need fewer calls.
     """
     if 2 * rows * length >= LARGE:
         share(work, blocks(rows, max(1, min(rows // 2, 4 * TILE // length))))

@@ -17,7 +17,7 @@ Ints = Sequence[int]
 
 
 def is_channels_last(x: ndarray, lone: bool = False) -> bool:
-    """Return whether torch treats a batch, or a ``lone`` dense volume, as channels-last, judged by its strides."""
+    """Return whether torch treats a batch (if ``lone``, a dense unbatched volume) as channels-last by its strides."""
     if lone:
         return not x.flags.c_contiguous and np.moveaxis(x, 0, -1).flags.c_contiguous
     return stride_rules.looks_channels_last(x.shape, x.strides)
@@ -29,14 +29,14 @@ def code_for(name: str, x: ndarray, lone: bool = False) -> str:
 
 
 def empty(shape: Ints, dtype: np.dtype, channels_last: bool = False) -> ndarray:
-    """Return an uninitialized array, with channels innermost on request."""
+    """Return an uninitialized array, with channels innermost in memory if requested."""
     if not channels_last:
         return np.empty(shape, dtype)
     return np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
 
 
 def in_format(x: ndarray, channels_last: bool) -> ndarray:
-    """Return ``x`` contiguous or channels-last, without a copy if it has that layout."""
+    """Return ``x`` in contiguous or channels-last layout; do not copy if it has that layout."""
     if not channels_last:
         return np.ascontiguousarray(x) if x.ndim else x
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)

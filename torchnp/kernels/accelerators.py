@@ -13,7 +13,7 @@ rows("_use_cudnn_rnn_flatten_weight", lambda: False, "Always False: no weights a
 
 @kernel("pin_memory", "_pin_memory")
 def pin_memory(self, device=None):
-    """The tensor itself: there is no accelerator to pin memory for (without one torch refuses)."""
+    """The tensor itself: there is no accelerator to pin memory for (torch raises an error without one)."""
     return self
 
 
@@ -32,5 +32,5 @@ def requires_grad_(self, requires_grad=True):
 
 @kernel("_unpack_dual")
 def _unpack_dual(dual, level):
-    """The tensor, and no tangent: an array carries none."""
+    """The tensor, and None for its tangent: an array carries none."""
     return dual[...], None

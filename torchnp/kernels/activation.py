@@ -11,10 +11,10 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, require, wrap_dim
 from torchnp.core.errors import complex_clamp
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, precheck_whole
 from torchnp.core.python_scalars import real, scalar, whole
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec, precheck_whole
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.limits import clamp
@@ -43,7 +43,7 @@ relu = el.unary("relu", _relu, cpu="clamp_min_scalar_cpu", takes=el.INTS | el.FL
 
 @kernel("hardtanh")
 def hardtanh(self: ndarray, min_val: Any = -1, max_val: Any = 1) -> ndarray:
-    """Limit to [min_val, max_val], in the tensor's own dtype."""
+    """Elements limited to [min_val, max_val], in the tensor's own dtype."""
     check(self.dtype != dt.bool_, "Bool inputs not supported for hardtanh")
     if self.dtype.kind in "iu":
         min_val, max_val = whole(min_val), whole(max_val)
@@ -76,7 +76,7 @@ def prelu_kernel(self: ndarray, weight: ndarray) -> ndarray:
 
 @kernel("prelu")
 def prelu(self: ndarray, weight: ndarray) -> ndarray:
-    """``self`` where positive, else ``weight * self`` with one weight in all or one for each channel (dimension 1)."""
+    """``self`` where positive, else ``weight * self``; there is a single weight, or one per channel (dimension 1)."""
     words = f"prelu: Type promoting not supported. Got {dt.scalar_name(self.dtype)} and {dt.scalar_name(weight.dtype)}"
     check(self.dtype == weight.dtype, words)
     if weight.size != 1:
@@ -107,7 +107,7 @@ rows("threshold", lambda x, limit, value: _threshold(x, x, limit, value), _DOC)
 
 
 def _expm1_of_negative(x: ndarray) -> ndarray:
-    """Return exp(x) - 1 where x is negative. In float32 tanh is ten times as fast as expm1, and off by 3 ulp at most."""
+    """Return exp(x) - 1 where x is negative. float32 uses tanh: 10 times as fast as expm1, at most 3 ulp off."""
     if x.dtype != dt.float32:
         return np.expm1(x)
     t = np.tanh(x * x.dtype.type(0.5))
@@ -132,7 +132,7 @@ def _precheck_celu(bound: Bound, _: list[ndarray]) -> None:
 
 @kernel("celu", writes=WriteSpec(inplace=_precheck_celu))
 def celu(self: ndarray, alpha: Any = 1.0) -> ndarray:
-    """`elu` that is smooth for every alpha."""
+    """`elu` with ``exp(x / alpha)``, so that its slope is continuous for every alpha."""
     _precheck_celu({"alpha": alpha}, [])
     return elu(self, real(alpha), 1.0, 1.0 / real(alpha))
 
@@ -220,7 +220,7 @@ def softplus(self: ndarray, beta: Any = 1, threshold: Any = 20) -> ndarray:
 
 @kernel("softshrink", writes=WriteSpec(dtype_before_target=True))
 def softshrink(self: ndarray, lambd: Any = 0.5) -> ndarray:
-    """Move toward 0 by ``lambd``, stopping there."""
+    """Each element moved toward 0 by ``lambd``, but not past 0."""
     lambd = real(lambd)
     (x,), out = el.in_opmath("softshrink_check", el.FLOATS, self)
     name, largest = dt.scalar_name(self.dtype), float(ml_dtypes.finfo(self.dtype).max)

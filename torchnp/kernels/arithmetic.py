@@ -11,9 +11,9 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, require
 from torchnp.core.errors import found_dtype, output_shape
 from torchnp.core.fast_path import exact, is_float
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics.fma import fast_fma
@@ -94,7 +94,7 @@ def half_sum(a: ndarray, b: ndarray, alpha: ndarray, alone: ndarray | bool) -> n
 
 
 def _held(common: np.dtype, given: tuple[Any, ...], converted: tuple[ndarray, ...]) -> list[ndarray]:
-    """Return the operands in the common dtype; one given in it is returned as it is, because torch reads its memory."""
+    """Return the operands in the common dtype; those given in it unchanged, because torch reads their memory."""
     pairs = zip(given, converted, strict=True)
     return [g if isinstance(g, ndarray) and g.dtype == common else dt.cast(c, common) for g, c in pairs]
 
@@ -134,7 +134,7 @@ def _quick_scaled(self, other, *, alpha=1):
 
 @kernel("add.Tensor", differs=[*_SUM, *_WRITTEN, "fused-sum"], quick=exact(_quick_scaled, placed=True), **_OF_SUM)
 def add(self: ndarray, other: ndarray, *, alpha: Any = 1) -> ndarray:
-    """``self + alpha * other``; for bool, or."""
+    """``self + alpha * other``; for bool, logical or."""
     return _scaled_sum(self, other, alpha, np.add)
 
 
@@ -185,12 +185,13 @@ def _checked(function: Any) -> Any:
 
 
 _FEW: Threshold = 1 << 10  # elements
-# Quotients of float32 numbers below which truncation in float64 is correct, and the product with the divisor exact.
+# Below this limit, a quotient of float32 numbers is truncated correctly in float64, and its product with the divisor is
+# exact.
 _FAR = 1 << 28
 
 
 def _quick_fmod(a: ndarray, b: ndarray) -> ndarray:
-    """Compute np.fmod with one division in float64 for float32; np.fmod calls C's function for each element."""
+    """Compute np.fmod, in float32 with one float64 division, because np.fmod calls C's function for each element."""
     if a.dtype != dt.float32 or max(a.size, b.size) < _FEW:
         return np.fmod(a, b)
     wide, divisor = a.astype(np.float64), b.astype(np.float64)
@@ -257,7 +258,7 @@ _SCALED = {dt.float32: 2.0**25, dt.float64: 2.0**54}  # factors for denormal div
 
 
 def _fmod_in_vectors(a: ndarray, b: ndarray) -> ndarray:
-    """Compute C's fmod, but nan where the quotient, which torch's vectorized loop computes first, overflows."""
+    """Compute C's fmod, but nan where the quotient overflows, because torch's vectorized loop divides first."""
     rest, info, one, zero = _quick_fmod(a, b), np.finfo(a.dtype), a.dtype.type(1), a.dtype.type(0)
     if not (np.abs(a / b) > info.max * a.dtype.type(0.97)).any():  # 0.97 leaves room for rounding
         return rest
@@ -268,7 +269,7 @@ def _fmod_in_vectors(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _fmod(a: ndarray, b: ndarray) -> ndarray:
-    """Compute C's fmod, with the nan of torch's vectorized loop, but not in its scalar tail."""
+    """Compute C's fmod, with the nans of torch's vectorized loop except in that loop's scalar tail."""
     whole = _fmod_in_vectors(a, b)
     return vector_or_tail(whole, np.fmod, a, b) if np.isnan(whole).any() else whole
 
@@ -305,7 +306,7 @@ fmod = el.binary(
 
 
 def _alike(x: ndarray, *others: ndarray) -> bool:
-    """Return whether all are dense, of one dtype (float32 or float64) and of one shape that is not 0-d."""
+    """Return whether all operands are dense, with the same dtype (float32 or float64) and shape, and not 0-d."""
     if not is_float(x) or not is_plain(x):
         return False
     dtype, shape = x.dtype, x.shape
@@ -325,7 +326,7 @@ def _quick_lerp(self, end, weight):
     if type(weight) is not float or not -0.5 < weight < 0.5 or not _alike(self, end):
         return None
     w = scalar(weight, self.dtype)
-    if not -0.5 < w.item() < 0.5:  # after rounding too, the weight must be in the range
+    if not -0.5 < w.item() < 0.5:  # the weight must be in the range after rounding, too
         return None
     return fast_fma(np.subtract(end, self), w, self)
 

@@ -1,4 +1,4 @@
-"""Assertions about numbers, as exported programs contain them: they pass or raise."""
+"""Assertions about numbers, which exported programs contain: they raise an error or do nothing."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ from torchnp.kernels import activation, norm
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import RARE
 from torchnp.kernels.arithmetic import add, div, mul
-from torchnp.kernels.contraction import linear, matmul
 from torchnp.kernels.dropout import dropout
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.softmax import _safe_softmax, _softmax
+from torchnp.kernels.tensor_products import linear, matmul
 from torchnp.layout import stride_rules
 from torchnp.thresholds import Threshold
 
@@ -63,7 +63,7 @@ def queries_at_once(rows: int) -> int:
 
 
 def _masked_in_blocks(queries: range, rows: int, columns: int) -> ndarray:
-    """Return the causal mask, but False in key blocks that torch's flash kernel skips: those after the query block."""
+    """Return the causal mask, but False in the key blocks after the query block, which torch's flash kernel skips."""
     block = queries_at_once(rows)
     ends = (np.asarray(queries) // block + 1) * block
     masked = later(len(queries), columns, queries.start)
@@ -71,7 +71,7 @@ def _masked_in_blocks(queries: range, rows: int, columns: int) -> ndarray:
 
 
 BUDGET: Threshold = 1 << 20  # bytes of a block's scores; several arrays of this size fit a core's cache
-_FEW: Threshold = 32  # least number of queries in a block; with fewer, the keys and values are read too often
+_FEW: Threshold = 32  # smallest number of queries in a block; with fewer, the keys and values would be read too often
 
 
 def _blocks(q: ndarray, k: ndarray, inner: np.dtype) -> list[Block]:
@@ -117,7 +117,8 @@ def exponentials(s: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     return s, s.sum(-1, keepdims=True), top
 
 
-# Products up to which sums are in float64: if terms cancel, rounding errors of a float32 sum would show.
+# Sums of up to this many products are computed in float64, because rounding errors of a float32 sum would show if terms
+# cancel.
 _WIDE: Threshold = 1 << 18
 
 
@@ -138,7 +139,7 @@ KEYS_AT_ONCE: Threshold = 512  # keys in a block of torch's flash kernels
 def attend(
     q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None, causal: bool, scale: float | None
 ) -> tuple[ndarray, ndarray]:
-    """Return the values averaged by softmax of the scores, and the log of each row's sum of exponentials.
+    """Return the values averaged with the softmax of the scores, and the log of each row's sum of exponentials.
 
     The logarithms are in the compute dtype.
     """
@@ -180,7 +181,7 @@ def _attend(
     if dtype not in dt.HALVES or not s.shape[-1]:
         e, total, top = exponentials(s)
         lone = v.shape[-2] == 1 < min(rows, v.shape[-1])
-        # With a single key, products keep -0, except in a result of one row or column.
+        # With a single key, a product of -0 stays -0, except in a result of one row or column.
         out = e * v if lone else np.matmul(e, v)
     else:
         out, total, top = _attend_in_blocks(s, v, dtype)
@@ -268,7 +269,7 @@ _UNSUMMED = frozenset((*dt.FLOAT8S, dt.complex32))
 def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
 ):
-    """Values averaged by the softmax of queries times keys."""
+    """Averages of the values, weighted by the softmax of the scaled products of queries and keys."""
     _check_operands(query, key, value, attn_mask)
     if not value.size or not query.shape[-2]:
         for x in (query, key, value):  # torch adds the sums of these tensors to zeros
@@ -292,12 +293,12 @@ def _scaled_dot_product_attention_math(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dropout_mask=None, *, scale=None,
     enable_gqa=False,
 ):  # fmt: skip
-    """Attention and its weights."""
+    """Attention, and the attention weights."""
     dtype = query.dtype
     if attn_mask is not None and attn_mask.dtype == dt.bool_:
         attn_mask = dt.cast(attn_mask, dtype)  # this op adds every mask, even a bool one
     rest = (attn_mask, is_causal, scale)
-    moderate = scale is None or abs(scale) < 1e30  # beyond, products overflow in torch's dtype
+    moderate = scale is None or abs(scale) < 1e30  # for larger scales, products overflow in torch's dtype
     if moderate and dtype in dt.FLOATS and key.dtype == value.dtype == dtype and _fit(query, key, value):
         _check_causal(attn_mask, is_causal)
         inner = sum_dtype(query, key)

@@ -12,10 +12,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, check_type, dim_of, refuse, require, wrap_dim
 from torchnp.core.errors import mean_of, shape_text
 from torchnp.core.fast_path import exact
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import add_reduce, row_dots
 from torchnp.kernels.arithmetic import add, mul
@@ -29,7 +29,7 @@ from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 
-WIDE: Threshold = 1 << 16  # elements; up to this many, statistics are summed in float64; beyond, speed matters more
+WIDE: Threshold = 1 << 16  # elements; above this, statistics are not summed in float64, for speed
 
 
 def per_channel(v: ndarray, x: ndarray) -> ndarray:
@@ -80,9 +80,9 @@ def _check(x: ndarray, weight: Any, bias: Any, running_mean: Any, running_var: A
 
 
 def _check_mean(x: ndarray, *parameters: ndarray | None) -> None:
-    """Refuse dtypes whose mean torch refuses, in the cases in which torch takes the mean first.
+    """Refuse dtypes that torch cannot average, if torch computes the mean before anything else.
 
-    That is if ``x`` is strided and the first parameter has its dtype.
+    It does so if ``x`` is not dense and the first parameter has the dtype of ``x``.
     """
     first = next((p for p in parameters if p is not None), x)
     if not _dense(x) and first.dtype == x.dtype:
@@ -98,7 +98,7 @@ def check_sizes(x: ndarray, **given: ndarray | None) -> None:
 
 
 def _dense(x: Any, *parameters: Any) -> bool:
-    """Return whether torch uses its kernels for dense memory, which round at other steps than its strided ones."""
+    """Return whether torch uses its dense-memory kernels, which round at other steps than those for strided memory."""
     dense = bool(x.flags.c_contiguous) or (x.ndim in (4, 5) and channels_last(x))
     return dense and all(p is None or p.flags.c_contiguous for p in parameters)
 
@@ -130,9 +130,9 @@ def _statistics(x: ndarray, stats: np.dtype) -> tuple[ndarray, ndarray]:
 
 
 def _moved(x: ndarray, mean: ndarray, squares: ndarray, running: Sequence[ndarray], momentum: float) -> list[ndarray]:
-    """Return the running mean and variance, moved towards those of ``x``; the variance is unbiased (NaN of one value).
+    """Return the running mean and variance moved towards those of ``x``. Use the unbiased variance, NaN for one value.
 
-    An expanded running tensor has one number for all channels, which moves once per channel, in torch's order.
+    An expanded running tensor has one number for all channels, which is updated once per channel, in torch's order.
     """
     wide = np.dtype(np.float32 if dt.opmath(x.dtype) != x.dtype else np.float64)
     variance = dt.cast(squares / squares.dtype.type(x.size // x.shape[1] - 1), wide)
@@ -183,7 +183,7 @@ def batch_norm_values(
     check((running_mean is None) == (running_var is None), words, ValueError)
     dense = _dense(x, weight, bias, running_mean, running_var)
     rooted = running_var is not None and not (training or dense or dt.is_inexact(running_var.dtype))
-    if rooted and x.dtype == dt.get_default_dtype():  # the dtype of an integer's square root
+    if rooted and x.dtype == dt.get_default_dtype():  # the dtype of square roots of integers
         running_var = dt.cast(running_var, x.dtype)
     stats = _check(x, weight, bias, running_mean, running_var, training)
     if training:
@@ -242,9 +242,9 @@ def _native(input, weight, bias, running_mean, running_var, training, momentum, 
 
 
 def _quick_native(input, weight, bias, running_mean, running_var, training, momentum, eps):
-    """Compute batch norm in training of dense float32 input with weight and bias, else return None.
+    """Compute training-mode batch norm for dense float32 input with weight and bias; return None for any other call.
 
-    The result has the same bits as the body's. Running statistics are left to the body.
+    The result equals the full kernel's bit for bit. Calls with running statistics are left to the full kernel.
     """
     if running_mean is not None or running_var is not None or training is not True:
         return None
@@ -327,7 +327,7 @@ def _accumulator(dtype: np.dtype) -> np.dtype:
 
 @kernel("_batch_norm_impl_index", differs=["half-opmath"])
 def _batch_norm_impl_index(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
-    """`native_batch_norm` with shape checks; also the reserve, and the number of the backend that ran."""
+    """`native_batch_norm` with shape checks; also the reserve buffer, and the number of the backend that ran."""
     if input.size == 0:
         out = input.copy()
         for step, p in ((mul, weight), (add, bias)):
@@ -351,7 +351,7 @@ _DOC = "Batch normalization; updates the running statistics in training."
 
 @kernel("instance_norm", differs=["half-opmath"])
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
-    """Normalisation of each sample by itself; the running statistics take the mean over samples."""
+    """Normalisation of each sample separately; the running statistics are averaged over the samples."""
     words = "Expected running_mean and running_var to be defined when use_input_stats is false"
     check(use_input_stats or (running_mean is not None and running_var is not None), words)
     dim_of(input, 0)
@@ -367,7 +367,7 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     given = [None if p is None else repeat(p, [n]) for p in (weight, bias, *running)]
     as_one = np.ascontiguousarray(input).reshape(1, n * channels, *input.shape[2:])
     out = batch_norm(as_one, *given, use_input_stats, momentum, eps, cudnn_enabled)
-    # As in native_batch_norm, torch writes the running statistics though the schema does not say so.
+    # As in native_batch_norm, torch updates the running statistics although the schema does not say so.
     for running, new in ((running_mean, given[2]), (running_var, given[3])):
         if running is not None and new is not None and use_input_stats:
             check_target(running)

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from torchnp.core.write_spec import NO_VECTORS
+from torchnp.core.inplace_out_spec import NO_VECTORS
 from torchnp.kernels._elementwise import BOOL, INTS, UNSIGNED, binary, unary
 
 ndarray = np.ndarray
@@ -42,7 +42,7 @@ _shift(f"{_RIGHT} __rshift__.Tensor __rshift__.Scalar", np.right_shift, cpu="rsh
 
 
 def _gcd(a: ndarray, b: ndarray) -> ndarray:
-    """Compute np.gcd, but by Euclid's steps for the smallest integer: without an absolute value, it may be negative."""
+    """Compute np.gcd; for the smallest integer use Euclid's algorithm, as in torch: its result may be negative."""
     value = np.asarray(np.gcd(a, b))
     if value.dtype.kind == "i":
         least = np.iinfo(value.dtype).min
@@ -56,7 +56,7 @@ def _gcd(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _lcm(a: ndarray, b: ndarray) -> ndarray:
-    """Compute the least common multiple with torch's overflow: the product wraps before its absolute value."""
+    """Compute the least common multiple with torch's overflow: the product wraps before its absolute value is taken."""
     if np.result_type(a, b).itemsize < 4:
         return np.lcm(a, b)
     divisor = _gcd(a, b)

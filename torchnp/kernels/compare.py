@@ -11,10 +11,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse, require, warn
 from torchnp.core.errors import not_implemented
 from torchnp.core.fast_path import exact
+from torchnp.core.inplace_out_spec import WriteSpec
 from torchnp.core.python_scalars import single, tensor
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import ALL, BOOL, COMPLEX, FLOATS, INTS, always_bool, binary, check_broadcast, operand
@@ -136,7 +136,7 @@ def _quick_where(condition, self, other):
     quick=exact(_quick_where, placed=True),
 )  # fmt: skip
 def where(condition: ndarray, self: Any, other: Any) -> ndarray:
-    """``self`` where the condition holds, else ``other``."""
+    """``self`` where the condition is true, else ``other``."""
     out = None if type(self) is type(other) is ndarray and self.dtype is other.dtype else dt.result_type(self, other)
     if out is not None:
         self, other = (x if isinstance(x, ndarray) else single(x, out) for x in (self, other))
@@ -180,7 +180,7 @@ def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
     by_sorting = b.size >= int(10 * a.size**0.145)
     for x in (a, b) if by_sorting and not unique else ():
         refuse("unique", x.dtype, (*dt.FLOAT8S, dt.complex32))
-    # If torch sorts, it concatenates both as 1-d tensors, so a 0-d tensor counts like any other in promotion.
+    # If torch sorts, it first concatenates both as 1-d tensors, so a 0-d tensor takes part in promotion like any other.
     common = dt.promote_types(a.dtype, b.dtype) if by_sorting else dt.result_type(elements, tests)
     if not by_sorting:
         view(convert(b, common), [-1])
@@ -198,7 +198,7 @@ def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
 
 
 def _isin_unique(a: ndarray, b: ndarray, invert: bool) -> ndarray:
-    """Compute isin with assume_unique as torch does: an element is found if the next one in sorted order is equal."""
+    """Compute isin with assume_unique as torch does: an element is found if it equals the next one in sorted order."""
     both = np.concatenate([a.reshape(-1), b.reshape(-1)])
     order = both.argsort(kind="stable")
     found = np.zeros(both.size, bool)

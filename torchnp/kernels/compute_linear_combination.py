@@ -9,8 +9,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, refuse, wrap_dim
 from torchnp.core.errors import dim_out_of_range, output_shape
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, store
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels._memory import RARE_OR_CHALF, storage
 
 ndarray = np.ndarray
@@ -23,13 +23,13 @@ def _matrix(coefficients: ndarray) -> ndarray:
 
 
 def _precheck_combined(bound: Bound, outs: list[ndarray]) -> tuple[int, ...] | None:
-    """Compute the result and write it to ``out=``.
+    """Compute the result, and write it to ``out=``.
 
     torch adds to the old values of ``out=``, in its dtype, and never resizes it, so it must have the broadcast shape.
     """
     input, weights, (out,) = bound["input"], _matrix(bound["coefficients"]), outs
     if not input.size or not input.ndim or weights.ndim < 2:
-        return None  # the body refuses these arguments
+        return None  # the full kernel refuses these arguments
     at = wrap_dim(1, out.ndim + 1)
     shape = (*out.shape[:at], 1, *out.shape[at:])
     common = broadcast_shapes(shape, (1, 1, *input.shape[1:]), (weights.shape[0], *(1,) * input.ndim))

@@ -1,4 +1,4 @@
-"""Convolutions, and the backends of `convolution` that torch registers as separate ops."""
+"""Convolutions, and the backends of `convolution` that torch registers as ops of their own."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ Body = Callable[..., ndarray]
 
 @kernel("convolution", differs=["correlation", "conv-layout"])
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """Cross-correlation of a batch with a bank of filters; with ``transposed``, the adjoint of one."""
+    """Cross-correlation of a batch with a bank of filters; if ``transposed``, the adjoint of a cross-correlation."""
     return _convolve(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
 
 def _convolve(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, own=False):
-    """Compute `convolution`; with ``own``, as torch's own code does, without oneDNN."""
+    """Compute `convolution`; with ``own``, like torch's own code instead of oneDNN."""
     bias_shape = None if bias is None else bias.shape
     g = checks.geometry(input, weight, bias_shape, stride, padding, dilation, transposed, output_padding, groups)
     if 0 in input.shape:
@@ -103,7 +103,7 @@ def _convolve_nothing(
         check(size >= -1, f"invalid shape dimension {size} at index {d} of shape {shape_text(shape)}")
     check(-1 not in shape, ambiguous_view(shape))
     own, strides = stride_rules.layout_of(input), stride_rules.contiguous(shape)
-    # Here torch returns a product with a number, without a view in another shape
+    # Here torch returns the product of the input and a number without viewing it in another shape
     if c and (n, outputs, *out) == input.shape:
         strides = stride_rules.iterated([stride_rules.as_image(*own) if flat else own, ((), ())])
     strides = (*strides[:2], strides[3]) if flat else strides
@@ -144,7 +144,7 @@ def _adjoint(input, weight, bias, stride, padding, output_padding, groups, dilat
 
 
 def _complex(convolve: Body, x: ndarray, w: ndarray, bias: ndarray | None, rest: tuple) -> ndarray:
-    """Compute a complex convolution by three real ones, as torch does."""
+    """Compute a complex convolution from three real ones, as torch does."""
     for y, name in ((w, "weight"), (bias, "bias")):
         if y is not None and y.dtype != x.dtype:
             pair = f"Input type ({tensor_type(x.dtype)}) and {name} type ({tensor_type(y.dtype)})"
@@ -155,7 +155,7 @@ def _complex(convolve: Body, x: ndarray, w: ndarray, bias: ndarray | None, rest:
     b = convolve(xi, wi, None, *rest)
     total = None if br is None or bi is None else br + bi
     c = convolve(xr + xi, wr + wi, total, *rest)
-    y = add(a - b, mul(c - a - b, 1j))  # an infinite imaginary part makes the real part nan, and then both
+    y = add(a - b, mul(c - a - b, 1j))  # an infinite imaginary part times 1j has a nan real part; the sum is all nan
     return stride_rules.place(y, stride_rules.iterated([stride_rules.layout_of(z) for z in (a, b)]))
 
 
@@ -183,7 +183,7 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     dilation = checks.expand(dilation, "dilation", n)
     total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     small = [int(t / 2) for t in total]
-    if any(t % 2 for t in total):  # an odd amount puts the extra element at the end
+    if any(t % 2 for t in total):  # if an amount is odd, the extra element goes to the end
         as_it_was = stride_rules.suggested(*stride_rules.layout_of(input))
         input = np.pad(input, [(0, 0)] * (input.ndim - n) + [(0, t % 2) for t in total])
         input = stride_rules.place(input, stride_rules.in_format(input.shape, as_it_was))
@@ -210,7 +210,7 @@ rows(_NAMES, _batched, "Transposed convolution.", run=_adjoint)
 
 
 def check_steps(x: ndarray, times: int, weight: ndarray, pad: int) -> None:
-    """Refuse strides for which time and batch cannot be viewed as one dimension, as torch does under each tap."""
+    """Refuse strides for which torch cannot view time and batch as one dimension, as it does for each tap."""
     if not x.size or x.shape[1] == 1 or x.strides[0] == x.shape[1] * x.strides[1]:
         return
     out = times + 2 * pad - len(weight) + 1
@@ -240,7 +240,7 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
             part, x = y[first:last], self[first + tap - pad : last + tap - pad]
             flat, rows = (a.reshape(len(a) * batch, a.shape[2]) for a in (part, x))
             if in_place:
-                # With one inner channel, BLAS computes the same products as a multiplication, but more slowly.
+                # With one inner channel, a multiplication gives the same products as BLAS, and is faster.
                 lone = rows.shape[1] == 1 < min(flat.shape)
                 flat += rows * weight[tap] if lone else np.matmul(blas_ready(rows), blas_ready(weight[tap]))
             else:
@@ -252,7 +252,7 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
 
 
 def _plain(self, weight, bias, stride, padding, dilation):
-    """Convolve without groups; these backends also take an unbatched item."""
+    """Convolve without groups; these backends also accept an input without a batch dimension."""
     n = len(stride)
     x = self[None] if self.ndim == n + 1 else self
     y = _convolve(x, weight, bias, stride, padding, dilation, False, [0] * n, 1, own=True)

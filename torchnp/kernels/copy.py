@@ -11,9 +11,9 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, warn
 from torchnp.core.errors import empty_list
 from torchnp.core.fast_path import exact
+from torchnp.core.inplace_out_spec import WriteSpec, copy_into
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import WriteSpec, copy_into
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_options, is_contiguous, new_like, storage
 from torchnp.layout.apply import is_plain
@@ -82,7 +82,7 @@ def _to_copy(self, *, dtype=None, layout=None, device=None, pin_memory=None, non
     if dtype is not None:
         _warn_of_cast(self, dt.as_dtype(dtype))
     value = self if dtype is None else dt.cast(self, dt.as_dtype(dtype))
-    # The real part of a complex tensor is a view: only a value that owns its memory can be returned as is.
+    # The real part of a complex tensor is a view. Only a value that owns its memory can be returned without a copy.
     if value is self or value.base is not None or memory_format is not None or not is_plain(self):
         out = new_like(self, value.dtype, memory_format)
         out[...] = value

@@ -1,4 +1,4 @@
-"""New tensors: empty, filled, ranges, and tensors like another."""
+"""New tensors: uninitialized, filled with a number, or with the shape and dtype of another tensor."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_strides, refuse
 from torchnp.core.errors import not_implemented
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, resize_owned
 from torchnp.core.python_scalars import scalar, single
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec, resize_owned
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import (
     check_options,
@@ -45,7 +45,7 @@ def _precheck_empty(bound: Bound, _: list[ndarray]) -> None:
     writes=WriteSpec(out=_precheck_empty),
 )
 def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """An uninitialized tensor of a shape."""
+    """An uninitialized tensor of the given shape."""
     if layout is not None or device is not None or pin_memory:
         check_options(layout, device, pin_memory)
     size = check_size(size)
@@ -56,7 +56,7 @@ def empty(size, *, dtype=None, layout=None, device=None, pin_memory=None, memory
 
 @kernel("empty_permuted", like=np.empty, differs=["default-dtype"])
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """An uninitialized tensor whose dimensions lie in the given order, from the widest stride to the narrowest."""
+    """An uninitialized tensor whose dimensions have the given order in memory, from largest to smallest stride."""
     n = len(size)
     if n != len(physical_layout):
         words = "Number of dimensions in size does not match the length of the physical_layout; i.e."
@@ -73,7 +73,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
 
 @kernel("empty_strided", like=np.ndarray, differs=["default-dtype", "empty-with-gaps"])
 def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """An uninitialized tensor of a shape and strides, in elements."""
+    """An uninitialized tensor of the given shape and strides, in elements."""
     check_options(layout, device, pin_memory)
     size, dtype = check_size(size), factory_dtype(dtype)
     check_strides(size, stride)
@@ -85,7 +85,7 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, pin_mem
 
 @kernel("empty_like", like=np.empty_like, differs=["memory-format-fits"])
 def empty_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    """An uninitialized tensor with another's shape, dtype and order of dimensions."""
+    """An uninitialized tensor with another tensor's shape, dtype and memory order of dimensions."""
     if layout is not None or device is not None or pin_memory:
         check_options(layout, device, pin_memory)
     return new_like(self, self.dtype if dtype is None else dt.as_dtype(dtype), memory_format)
@@ -206,7 +206,7 @@ rows(
 # torch reads the number before it writes, so the value may overlap the target.
 @kernel("fill.Tensor", like=np.full_like, differs=["fill-0d"], writes=WriteSpec(free=("value",)))
 def fill_tensor(self, value):
-    """A tensor of another's shape and dtype, filled with the number in a 0-d tensor."""
+    """A tensor of another tensor's shape and dtype, filled with the number in a 0-d tensor."""
     if value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     out = empty_like(self)
@@ -247,7 +247,7 @@ def _check_parts(a: ndarray, b: ndarray) -> tuple[int, ...]:
 
 @kernel("complex")
 def complex_(real, imag):
-    """Complex numbers from real and imaginary parts."""
+    """Complex numbers with the given real and imaginary parts."""
     pairs = np.empty((*_check_parts(real, imag), 2), real.dtype)
     pairs[..., 0], pairs[..., 1] = real, imag
     return pairs.view(dt.to_complex(real.dtype))[..., 0]
@@ -255,7 +255,7 @@ def complex_(real, imag):
 
 @kernel("polar")
 def polar(abs, angle):
-    """Complex numbers from absolute values and angles."""
+    """Complex numbers with the given absolute values and angles."""
     _check_parts(abs, angle)
     if not since("2.14"):
         refuse("polar_cpu", abs.dtype, (dt.float16,))

@@ -63,7 +63,7 @@ def _labels_of(name: str, log_probs: ndarray, targets: ndarray, lengths: Any, bl
 
 
 def _added(*terms: ndarray) -> ndarray:
-    """Return the logarithm of a sum, from the logarithms of its terms."""
+    """Return the logarithm of a sum, given the logarithms of its terms."""
     top = np.maximum.reduce(terms)
     top = np.where(top == _NEVER, top.dtype.type(0), top)
     return np.log(sum(np.exp(x - top) for x in terms)) + top
@@ -82,7 +82,7 @@ def _variables(out: ndarray, emitted: Callable[[int], ndarray], labels: ndarray)
     Their dimensions are step, sample and label; elements after a sample's last step or label have no meaning.
     ``emitted`` gives the log probability of each sample's labels in one step.
     """
-    stays = labels[:, 2:] == labels[:, :-2]  # an alignment may jump over the blank between labels that differ
+    stays = labels[:, 2:] == labels[:, :-2]  # an alignment may skip the blank between labels that differ
     one, two = (np.full(labels.shape, _NEVER, out.dtype) for _ in range(2))
     if not len(out):
         return
@@ -124,7 +124,7 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_i
 def _ctc_loss_backward(
     grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity=False
 ):
-    """The gradient of `_ctc_loss` by forward and backward variables."""
+    """The gradient of `_ctc_loss`, from forward and backward variables."""
     input_lengths, target_lengths = lengths = _lengths(input_lengths, target_lengths)
     labels = _labels_of("ctc_loss_backward", log_probs, targets, lengths, blank)
     out = np.zeros_like(log_probs)
@@ -159,7 +159,7 @@ def _of_labels(log_probs: ndarray, labels: ndarray, log_alpha: ndarray, lengths:
     for s in reversed(range(width)):  # a label may occur several times in the sequence
         label = labels[some, s]
         sums[:, column[:, 0], label] = _added(sums[:, column[:, 0], label], both[:, :, s])
-    # In the last step, torch overwrites the sum for the last label: if it equals the blank, the blanks do not count.
+    # In the last step, torch overwrites the sum of the last label's class: if that is the blank, blanks do not count.
     full = np.flatnonzero((n > 0) & (last > 0))
     at, label = last[full] - 1, labels[some[full], last[full] - 1]
     sums[n[full] - 1, full, label] = both[n[full] - 1, full, at]
@@ -168,7 +168,7 @@ def _of_labels(log_probs: ndarray, labels: ndarray, log_alpha: ndarray, lengths:
 
 @kernel("ctc_loss.IntList", "ctc_loss.Tensor")
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
-    """Minus the log likelihood; the mean is over the losses per target label."""
+    """Minus the log likelihood; for the mean, each loss is first divided by its number of target labels."""
     batched = log_probs.ndim == 3
     _, lengths = _lengths(input_lengths, target_lengths)
     wrap_dim(1, log_probs.ndim + 1)

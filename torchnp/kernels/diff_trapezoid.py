@@ -9,8 +9,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, wrap_dim
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.fft_kernels import along

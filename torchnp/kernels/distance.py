@@ -16,11 +16,11 @@ from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import new_like
 from torchnp.kernels._reduction import row_dots
 from torchnp.kernels.arithmetic import add_scalar, div, mul, sub
-from torchnp.kernels.contraction import matmul
 from torchnp.kernels.join import cat
 from torchnp.kernels.limits import maximum
 from torchnp.kernels.power import pow_scalar
 from torchnp.kernels.reduce import sum_dim
+from torchnp.kernels.tensor_products import matmul
 from torchnp.kernels.vectornorm import linalg_vector_norm, norm_along, norm_over
 from torchnp.kernels.view import m_t
 from torchnp.threads import blocks
@@ -96,7 +96,7 @@ def _cdist_forward(x1, x2, p, compute_mode):
 
 @kernel("_euclidean_dist", differs=["cdist-by-products"])
 def _euclidean_dist(x1, x2):
-    """Euclidean distances of all pairs of rows, as sqrt(|a|**2 - 2 a b + |b|**2) in one matrix product."""
+    """Euclidean distances of all pairs of rows, sqrt(|a|**2 - 2 a b + |b|**2) computed with one matrix product."""
     squares = [sum_dim(pow_scalar(x, 2), -1, True) for x in (x1, x2)]
     ones = [np.ones(s.shape, s.dtype) for s in squares]
     out = matmul(cat([mul(x1, -2), squares[0], ones[0]], -1), m_t(cat([x2, ones[1], squares[1]], -1)))
@@ -110,7 +110,7 @@ rows("cdist", _cdist_forward, "p-norm distances of all pairs of rows.", differs=
 
 
 def _pulled(grad: ndarray, d: ndarray, length: ndarray, p: float) -> ndarray:
-    """Multiply ``grad`` by the derivative of the p-norm along the last axis; where there is none, the result is 0."""
+    """Multiply ``grad`` by the derivative of the p-norm along the last axis; where that does not exist, return 0."""
     grad, length, kind = grad[..., None], length[..., None], d.dtype.type
     if p == 1:
         return grad * np.sign(d)
@@ -159,7 +159,7 @@ def _pdist_forward(self, p=2.0):
     if self.shape[1] == 0:
         return np.zeros(count, self.dtype)
     require("pdist", self.dtype, (dt.float32, dt.float64))
-    # With more than two dimensions there are more rows than n; torch takes the first ``count`` pairs.
+    # If ``self`` has more than two dimensions, there are more than n rows; torch takes the first ``count`` pairs.
     rows = self.reshape(-1, self.shape[1])
     i, j = (x[:count] for x in np.triu_indices(len(rows), 1))
     p = number(p, self.dtype).item()
@@ -209,7 +209,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     check(eps >= 0, f"eps must be non-negative, got: {eps:g}")
     shape = broadcast_shapes(x1.shape, x2.shape)
     unit = []
-    for x in (x1, x2):  # each norm is computed in the tensor's own dtype, for integers in the common one
+    for x in (x1, x2):  # each norm is computed in the tensor's own dtype, but in the common dtype for integers
         x = np.broadcast_to(x if dt.is_floating(x.dtype) else dt.cast(x, common), shape)
         length = linalg_vector_norm(x, 2, dim, True)
         unit.append(div(x, maximum(length, dt.cast(scalar(eps, dt.opmath(length.dtype)), length.dtype))))

@@ -11,10 +11,10 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_expand, check_type, require
 from torchnp.core.errors import expected_true, shape_text
+from torchnp.core.inplace_out_spec import Bound, Step, WriteSpec
 from torchnp.core.python_scalars import number, real, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, Step, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import memory_order
@@ -83,7 +83,7 @@ _declare(
 )
 _DOC = "1 with probability p, else 0."
 _declare("bernoulli.p", lambda x, p, source: bernoulli_values(x.size, x.dtype, p, source).reshape(x.shape), _DOC)
-_DOC = "Fill with 1 with probability p, else 0, drawn in memory order (bernoulli.p: in row-major order)."
+_DOC = "Fill with 1 (with probability p) or 0, drawn in memory order; `bernoulli.p` draws in row-major order."
 _write = lambda x, p, source: fill(x, partial(bernoulli_values, x.size, x.dtype, p, source))
 _declare("bernoulli_.float", _write, _DOC, differs=["random-stream", "overlap-inplace", "missing-kernel"])
 _DOC = "1 with the probability in ``p``, else 0, in the dtype of ``self``."
@@ -94,7 +94,7 @@ _declare("bernoulli.Tensor", lambda x, p, source: _each(x.shape, x.dtype, p, mem
 
 @kernel("native_dropout", differs=["random-stream"])
 def native_dropout(input, p, train):
-    """Zero with probability p and scale the rest by 1 / (1 - p); also the mask of kept elements."""
+    """The elements, set to zero with probability p, else scaled by 1 / (1 - p); also the mask of kept elements."""
     if not input.size:
         return input, np.empty_like(input)
     if train is not None and not train:
@@ -106,7 +106,7 @@ def native_dropout(input, p, train):
 
 
 def _stepped(op: Callable[..., ndarray], x: ndarray, value: float) -> ndarray:
-    """Compute ``x.op_(value)``; torch first rounds the number to x's dtype in products and sums, not in quotients."""
+    """Compute ``x.op_(value)``. Before a product or sum, but not a quotient, torch rounds the number to x's dtype."""
     return in_place(x, op(x, value if op is div else number(value, dt.result_type(x, value))))
 
 
@@ -134,7 +134,7 @@ def _dropout(input: ndarray, p: float, train: bool, feature: bool = False, alpha
 
 
 def _write_expanded(bound: Bound, target: ndarray, step: Step) -> None:
-    """Refuse an expanded target, which torch multiplies in place, unless there is nothing to do."""
+    """Refuse an expanded target, because torch multiplies it in place, unless there is nothing to do."""
     step(bound | {next(iter(bound)): target.copy()})
     if bound["train"] and bound["p"]:
         check_target(target)
@@ -144,7 +144,7 @@ _declare = partial(rows, differs=["random-stream"], writes=WriteSpec(expanded=_w
 _DOC = "Zero elements with probability p and divide the rest by 1 - p; the input itself if there is nothing to do."
 (dropout,) = _declare("dropout", _dropout, _DOC)
 _declare("feature_dropout", _dropout, "Dropout of whole channels.", feature=True)
-_declare("alpha_dropout", _dropout, "Dropout to SELU's lower limit that keeps mean and variance.", alpha=True)
+_declare("alpha_dropout", _dropout, "Dropout to SELU's lower limit; mean and variance are kept.", alpha=True)
 _declare("feature_alpha_dropout", _dropout, "Alpha dropout of whole channels.", feature=True, alpha=True)
 
 
@@ -153,7 +153,7 @@ _RRELU, _RRELU_TAKES = "rrelu_with_noise_out_cpu", (dt.bfloat16, dt.float32, dt.
 
 @kernel("rrelu_with_noise_functional", differs=["random-stream"])
 def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
-    """Scale elements that are not positive, in training by a random slope each; also the slopes."""
+    """Leaky ReLU, in training with a random slope for each element; also the slopes."""
     found = f"Got self.shape = {shape_text(self.shape)} noise.shape = {shape_text(noise.shape)}"
     check(self.shape == noise.shape, f"noise tensor shape must match self tensor shape. {found}")
     dtype = self.dtype
@@ -184,7 +184,7 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
 
 @kernel("rrelu_with_noise", differs=["random-stream"])
 def rrelu_with_noise(self, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
-    """`rrelu_with_noise_functional`, with the slopes written into noise."""
+    """`rrelu_with_noise_functional`, with the slopes written into ``noise``."""
     out, slopes = rrelu_with_noise_functional(self, noise, lower, upper, training, generator)
     noise[...] = slopes
     return out
@@ -192,7 +192,7 @@ def rrelu_with_noise(self, noise, lower=0.125, upper=0.3333333333333333, trainin
 
 @kernel("rrelu_with_noise_", differs=["random-stream"])
 def rrelu_with_noise_(self, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
-    """`rrelu_with_noise` written into self."""
+    """`rrelu_with_noise`, written into ``self``."""
     if not training and self.shape == noise.shape:
         check_target(self)
     out = rrelu_with_noise(self, noise, lower, upper, training, generator)
@@ -208,7 +208,7 @@ def _check_bounds(lower: float, upper: float) -> None:
 
 
 def _precheck_inplace(bound: Bound, targets: list[ndarray]) -> None:
-    """Check the bounds and, in training, the dtype, which torch checks before the target's memory."""
+    """Check the bounds and, in training, the dtype: torch checks these before the target's memory."""
     _check_bounds(bound["lower"], bound["upper"])
     if bound["training"]:
         require(_RRELU, targets[0].dtype, _RRELU_TAKES)

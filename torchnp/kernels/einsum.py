@@ -89,9 +89,9 @@ def einsum(equation, tensors, *, path=None):
 
 
 def _evaluated(names: list[list[str]], output: list[str], tensors: list[ndarray], path: list[int] | None) -> ndarray:
-    """Give all operands one order of dimensions, first the output's, and multiply them pairwise as torch does."""
+    """Give all operands the same order of dimensions, the output's first, and multiply them pairwise as torch does."""
     widths = [x.ndim - len(n) + 1 if "..." in n else 0 for n, x in zip(names, tensors, strict=True)]
-    # Names for the dimensions of an ellipsis, which sort before the letters.
+    # Names for the dimensions of an ellipsis; they sort before the letters.
     filler = [str(d) for d in range(max(widths))]
 
     def spelled(subscripts: list[str], width: int) -> list[str]:
@@ -135,7 +135,7 @@ def _multiplied(a: ndarray, b: ndarray, others: list[ndarray], first: int) -> nd
 
 
 def _alone(x: ndarray, y: ndarray, dims: Iterable[int]) -> list[int]:
-    """Return the dimensions in which ``y`` has size 1 and ``x`` has not."""
+    """Return those of ``dims`` in which ``y`` has size 1 and ``x`` another size."""
     return [d for d in dims if x.shape[d] != 1 == y.shape[d]]
 
 
@@ -172,7 +172,7 @@ _UNROLLED: Threshold = 1 << 16  # elements of the product of three tensors that 
 
 @kernel("_trilinear", differs=["half-opmath"])
 def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
-    """Products of three tensors, each with size-1 dimensions inserted, summed over dimensions; one is unrolled."""
+    """Products of three tensors, each with size-1 dimensions inserted, summed over ``sumdim``."""
     total = i1.ndim + len(expand1)
     check(0 <= unroll_dim < total, f"unroll_dim must be in [0,{total - 1}]")
     sumdim, *expanded = (wrap_dims(dims, total) for dims in (sumdim, expand1, expand2, expand3))
@@ -184,7 +184,7 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
     summed = [d for d in sumdim if d != unroll_dim]
     early, late = [d for d in summed if d in expanded[2]], [d for d in summed if d not in expanded[2]]
     size = sizes[unroll_dim] if all(x.size for x in given) else 0
-    step = 1  # as torch; if the dimension is kept, indices are independent, and some are computed at once
+    step = 1  # as in torch; but if the dimension is not summed, several indices can be computed at once
     if unroll_dim not in sumdim and size:
         step = max(1, _UNROLLED * size // math.prod(sizes))
     for start in range(0, size, step):

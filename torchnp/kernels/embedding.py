@@ -14,8 +14,8 @@ from torchnp.dtypes import FLOAT8S, FLOATS, cast, float64, int64, opmath, promot
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, bits, take_slices
 from torchnp.kernels.index import index_select
-from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
 from torchnp.kernels.numerics.blocks import STRIP
+from torchnp.kernels.numerics.indexed_reductions import INDEX_DTYPES, add_rows
 from torchnp.kernels.sort import sort_stable
 from torchnp.kernels.vectornorm import norm_of
 from torchnp.layout.overlap import check_target
@@ -163,7 +163,7 @@ def _check_range(indices: ndarray, n: int, fast: bool) -> None:
 
 
 def _maxima(rows: ndarray, owner: ndarray, indices: ndarray, n: int, width: int) -> tuple[ndarray, ndarray]:
-    """Return the maxima of each bag and their indices; the first of equal values wins, NaN only if it comes first."""
+    """Return the maxima of each bag and their indices: the first of equal values; NaN only if it comes first."""
     out, chosen = np.zeros((n, width), rows.dtype), np.zeros((n, width), indices.dtype)
     if not len(rows):
         return out, chosen
@@ -205,7 +205,7 @@ def _check_dense(name: str, x: ndarray) -> None:
 
 
 def _dense_bags(indices: ndarray, offsets: ndarray, offset2bag: ndarray, *names: str) -> tuple[ndarray, ndarray]:
-    """Return the indices, in their common dtype with the offsets, and the bag of each index.
+    """Return the indices, in the common dtype of indices and offsets, and the bag of each index.
 
     If ``offset2bag`` is empty, the bags are computed: torch's vectorized loop does not save them.
     """
@@ -226,7 +226,7 @@ def _embedding_bag_dense_backward(
     grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights,
     padding_idx=-1,
 ):  # fmt: skip
-    """Add the gradient of each bag to the rows it was made from."""
+    """The gradient of the table: each bag's gradient is added to the rows from which the bag was made."""
     check_indices(grad, "embedding_bag", 1, "grad_", FLOATS)
     wide = opmath(grad.dtype)
     width = grad.shape[1]
@@ -256,12 +256,13 @@ def _embedding_bag_dense_backward(
         scale = cast(per_sample_weights, float64)[used]
     if scale_grad_by_freq:
         counted = index
-        if not since("2.14"):  # torch took the count of the n-th sorted index for the n-th distinct row
+        if not since("2.14"):  # torch used the count of the n-th sorted index for the n-th distinct row
             counted = np.sort(indices)[np.unique(indices, return_inverse=True)[1][used]]
         scale = (1.0 if scale is None else scale) / np.bincount(indices)[counted]
     if mode == MEAN:
         scale = (1.0 if scale is None else scale) / bag_size[bag]
     out = np.zeros((num_weights, width), grad.dtype)  # torch rounds products and sums to half types
+    grad = np.ascontiguousarray(grad)  # once: `take` copies an array that is not row-major each time
     for part in blocks(len(index), max(STRIP // max(width, 1), 1)):
         rows = grad.take(bag[part], 0)
         if scale is not None:

@@ -12,10 +12,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse, wrap_dim
 from torchnp.core.errors import empty_list
 from torchnp.core.fast_path import Quick, axes, exact, is_axis, is_float
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, store
 from torchnp.core.python_scalars import single
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import NOT_ORDERED, axes_of, listed_axes, ordered
 from torchnp.layout.overlap import overlap
@@ -139,7 +139,7 @@ def aminmax(self, *, dim=None, keepdim=False):
 def taken(
     op: str, x: ndarray, dim: int, keepdim: bool, find: Callable[[ndarray, int], ndarray], look: Any = None
 ) -> tuple[ndarray, ndarray]:
-    """Return the elements at the indices that ``find`` returns, and these indices.
+    """Return the elements at the indices that ``find`` returns, and the indices.
 
     ``find`` keeps the reduced dimension. ``look`` runs the checks that torch also applies to 0-d and empty tensors.
     """

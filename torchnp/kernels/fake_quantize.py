@@ -10,9 +10,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, require, wrap_dim
 from torchnp.core.errors import expected_true
+from torchnp.core.inplace_out_spec import WriteSpec, resize
 from torchnp.core.python_scalars import scalar, whole
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import WriteSpec, resize
 from torchnp.kernels import pointwise
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.arithmetic import mul
@@ -116,7 +116,7 @@ def _along(x: ndarray, axis: int, ndim: int) -> ndarray:
 
 @kernel("fake_quantize_per_channel_affine_cachemask")
 def fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, quant_min, quant_max):
-    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point, which may be a float, per channel."""
+    """`fake_quantize_per_tensor_affine_cachemask` with a scale and a zero point (possibly a float) per channel."""
     found = dt.scalar_name(scale.dtype)
     check(scale.dtype in (dt.float32, dt.bfloat16), f"Scale must be Float or BFloat16, found {found}")
     known = zero_point.dtype in (dt.int32, dt.float32, dt.float16)
@@ -161,7 +161,7 @@ def _zero_point(zero_point: ndarray, low: int, high: int, forward: bool) -> int:
 
 @kernel("_fake_quantize_learnable_per_tensor_affine")
 def _fake_quantize_learnable_per_tensor_affine(self, scale, zero_point, quant_min, quant_max, grad_factor=1.0):
-    """`fake_quantize_per_tensor_affine` with the nearest zero point within the range."""
+    """`fake_quantize_per_tensor_affine` with the zero point rounded and clamped to the range."""
     step = _single(select(scale, 0, 0))
     zero = _zero_point(zero_point, quant_min, quant_max, forward=True)
     return fake_quantize_per_tensor_affine_cachemask(self, step, zero, quant_min, quant_max)[0]
@@ -169,7 +169,7 @@ def _fake_quantize_learnable_per_tensor_affine(self, scale, zero_point, quant_mi
 
 @kernel("_fake_quantize_learnable_per_channel_affine")
 def _fake_quantize_learnable_per_channel_affine(self, scale, zero_point, axis, quant_min, quant_max, grad_factor=1.0):
-    """`fake_quantize_per_channel_affine` with the nearest zero points within the range."""
+    """`fake_quantize_per_channel_affine` with the zero points rounded and clamped to the range."""
     zero = dt.cast(_nearest(zero_point, quant_min, quant_max), dt.int32)
     return fake_quantize_per_channel_affine_cachemask(self, scale, zero, axis, quant_min, quant_max)[0]
 
@@ -181,13 +181,13 @@ def _nearest(zero_point: ndarray, low: int, high: int) -> ndarray:
 def _learnt(
     grad: ndarray, x: ndarray, scale: Any, zero: Any, zero_float: Any, limits: tuple[int, int], factor: float
 ) -> tuple[ndarray, ...]:
-    """Return the gradient of the values, and elementwise gradients of their scale and zero point."""
+    """Return the gradient of the values, and the gradients of scale and zero point from each element."""
     low, high = limits
     inverse = one(1) / scale
     wide = zero_float + x.astype(np.float64) * inverse  # fused multiply-add, rounded once
     held = _whole(np.rint(wide.astype(np.float32)))
     inside = (low <= held) & (held <= high)
-    # A fused multiply-add too
+    # This is a fused multiply-add, too
     lost = ((np.clip(held, low, high) - zero).astype(np.float64) * scale - x).astype(np.float32)
     edge = np.where(held < low, grad * (low - zero_float), grad * (high - zero_float)).astype(np.float32)
     step = np.where(inside, grad * lost * inverse, edge) * one(factor)
@@ -276,7 +276,7 @@ def _choose(
 
 @kernel("_choose_qparams_per_tensor")
 def _choose_qparams_per_tensor(self, reduce_range=False):
-    """The scale and zero point with which 8 bits (or 7) hold all values."""
+    """The scale and zero point with which 8 bits (7 if ``reduce_range``) can represent all values."""
     low, high = (scalar(item(x), dt.float32) for x in (min_all(self), max_all(self)))
     check(low <= high, "In ChooseQuantizationParams, min should be less than or equal to max")
     return _choose(low, high, 0, 127 if reduce_range else 255, exact=True)
@@ -284,13 +284,13 @@ def _choose_qparams_per_tensor(self, reduce_range=False):
 
 @kernel("fbgemm_linear_quantize_weight")
 def fbgemm_linear_quantize_weight(input):
-    """A weight as int8, its row sums less their zero points, and its scale and zero point."""
+    """A weight as int8, its row sums after the zero point is subtracted, its scale, and its zero point."""
     check_type(dt.float32, input)
     dim_of(input, min(input.ndim, 1))
     counted = input[input == input] if input.size and input.flat[0] == input.flat[0] else input
-    low, high = (counted.min(), counted.max()) if input.size else (0.0, 0.0)  # NaN counts only as the first element
+    low, high = (counted.min(), counted.max()) if input.size else (0.0, 0.0)  # NaN counts only if it comes first
     scale, zero = _choose(low, high, -128, 127)
-    # Fused multiply-add
+    # This is a fused multiply-add
     rounded = np.rint((input.astype(np.float64) * (one(1) / one(scale)) + zero).astype(np.float32))
     weight = np.fmax(np.fmin(rounded, 127), -128).astype(np.int8, order="C")  # NaN becomes the largest
     rows, columns = input.shape[:2]
@@ -314,7 +314,7 @@ _ENDLESS = "choose_qparams_optimized: with these n_bins and ratio the ends of th
 
 @kernel("choose_qparams_optimized")
 def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
-    """Upper and lower end of the range in which ``bit_width`` bits hold the first values best, by greedy search."""
+    """Upper and lower end of the range in which ``bit_width`` bits represent the first ``numel`` values best."""
     check_type(dt.float32, input)
     check(input.size > 0, "input tensor is empty and has no data", ValueError)
     check(0 <= numel <= input.size, "numel is out of the bound of input tensor")

@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of
 from torchnp.core.errors import negative_size
-from torchnp.core.write_spec import Bound, WriteSpec, copy_into
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, copy_into
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_options
 from torchnp.kernels.fft_kernels import BY_N, BY_ROOT, NONE, _fft_c2c, _fft_c2r, _fft_r2c, _fft_r2c_out
@@ -82,13 +82,13 @@ def _axes(x: ndarray, s: Any, dim: Any, one: bool) -> tuple[list[int], list[int]
 
 
 def _told(op: str) -> tuple[str, bool, bool]:
-    """Return the transform's name in torch's messages, whether it is forward, and whether it is one-dimensional."""
+    """Return the transform's name in torch's messages, and whether it is forward and one-dimensional."""
     name = op.removeprefix("fft_").replace("2", "n")
     return name, name[0] != "i", name[-1] != "n"
 
 
-# Each ``out=`` overload checks the dtype of ``out`` midway, and some write ``out`` in another step than the transform.
-# So the functions below take ``out``, which is None in the functional form.
+# Each ``out=`` overload checks the dtype of ``out`` between other checks, and some write ``out`` in a step after the
+# transform. Therefore the functions below take ``out``, which is None in calls without ``out=``.
 
 
 def _check_out(name: str, out: ndarray | None, complex_: bool) -> None:
@@ -132,7 +132,7 @@ def _complex(x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *,
 def _real(
     x: ndarray, s: Any, dim: Any, norm: str | None, out: Any = None, *, op: str, onesided: bool = True
 ) -> ndarray:
-    """Transform a real signal: compute one side, and fill in the other if requested."""
+    """Transform a real signal: compute one side of the spectrum, and fill in the other if requested."""
     name, forward, one = _told(op)
     kind = f"{name} expects {'a real' if one else 'a real-valued'} input tensor, but got {dt.scalar_name(x.dtype)}"
     # For the n-dimensional inverse, the transform itself refuses complex input with its own message.
@@ -191,9 +191,9 @@ _IGNORED, _STEPS = {"hfft", "ifft2", "irfft2"}, {"fftn", "ifftn", "rfftn", "fft2
 for _row, _out_row, _transform, _doc in (
     ("fft_fft", "fft_fft.out", _complex, "Discrete Fourier transform along a dimension."),
     ("fft_ifft", "fft_ifft.out", _complex, "Inverse of `fft_fft`."),
-    ("fft_rfft", "fft_rfft.out", _real, "The n // 2 + 1 frequencies of a real signal."),
+    ("fft_rfft", "fft_rfft.out", _real, "Fourier transform of a real signal: the first n // 2 + 1 frequencies."),
     ("fft_irfft", "fft_irfft.out", _back, "Inverse of `fft_rfft`."),
-    ("fft_hfft", "fft_hfft.out", _back, "Transform of a signal with Hermitian symmetry, which is real."),
+    ("fft_hfft", "fft_hfft.out", _back, "Fourier transform of a signal with Hermitian symmetry; the result is real."),
     ("fft_ihfft", "fft_ihfft.out", _real, "Inverse of `fft_hfft`."),
     ("fft_fftn", "fft_fftn.out", _complex, "Discrete Fourier transform over dimensions, by default all."),
     ("fft_ifftn", "fft_ifftn.out", _complex, "Inverse of `fft_fftn`."),
@@ -236,7 +236,7 @@ def _shifted(x: ndarray, dim: Any, *, up: int) -> ndarray:
 rows(
     "fft_fftshift",
     _shifted,
-    "The zero frequency moved to the middle.",
+    "The spectrum with the zero frequency moved to the middle.",
     up=0,
     like=np.fft.fftshift,
     differs=["roll-needs-shifts"],

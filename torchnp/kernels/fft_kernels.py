@@ -10,9 +10,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check
 from torchnp.core.errors import ambiguous_view, not_implemented
+from torchnp.core.inplace_out_spec import copy_into
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import copy_into
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size
 from torchnp.layout import stride_rules
@@ -116,13 +116,13 @@ def _one_sided(x: ndarray, dim: Sequence[int], normalization: int) -> ndarray:
 
 # For real signals of these lengths, the frequencies where MKL gives a zero imaginary part a negative sign.
 _NEGATIVE = {3: (1,), 5: (1,), 6: (), 7: (1,), 8: (1,), 10: (), 11: (1,), 13: (1,), 14: (4,)}
-# For 6, 10 and 14 points: a frequency whose imaginary part is a sum of two terms. A zero sum is -0 where both terms are
-# zero, or (True) only where they are not.
+# For 6, 10 and 14 points: a frequency whose imaginary part is a sum of two terms. If the sum is zero, MKL gives -0
+# where both terms are zero (False), or where they are not (True).
 _SUMMED = {6: (1, False), 10: (4, True), 14: (6, True)}
 
 
 def _sign_zeros(half: ndarray, x: ndarray, last: int) -> None:
-    """Give zero imaginary parts torch's signs, where these are known."""
+    """Give zero imaginary parts the signs that they have in torch, where these are known."""
     n = x.shape[last]
     if n not in _NEGATIVE:
         return

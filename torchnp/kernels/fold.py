@@ -10,9 +10,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, require
 from torchnp.core.errors import shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, resize
 from torchnp.core.python_scalars import each
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, resize
 from torchnp.kernels._spatial import Ints, add_taps, out_sizes, pad, taps, windows
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.thresholds import Threshold
@@ -127,6 +127,6 @@ def _add_columns(total: ndarray, columns: ndarray, stride: Ints, dilation: Ints)
     if math.prod(kernel_size) <= math.prod(out):
         add_taps(total, (((i, j), columns[:, i, j]) for i, j in taps(kernel_size)), stride, dilation)
         return
-    for i in range(out[0] - 1, -1, -1):  # backwards, so that each sum has the taps in order
+    for i in range(out[0] - 1, -1, -1):  # backwards, so that each sum adds the taps in order
         line = np.ascontiguousarray(columns[:, :, :, i].transpose(3, 0, 1, 2))
         add_taps(total, (((i, j), line[j]) for j in range(out[1] - 1, -1, -1)), dilation, stride)

@@ -29,7 +29,7 @@ def _gammas(alphas: ndarray, generator: Generator | None) -> ndarray:
     out = np.empty(flat.shape, flat.dtype)
     rejection.sample(generator or default_generator, lambda part: rejection.gamma(flat[part]), out, 3)
     tiny = np.finfo(out.dtype).tiny
-    np.copyto(out, tiny, where=~(out > tiny))  # as `_at_least_tiny`, without another array
+    np.copyto(out, tiny, where=~(out > tiny))  # like `_at_least_tiny`, but without another array
     return out.reshape(alphas.shape)
 
 
@@ -78,7 +78,7 @@ Formula = Callable[..., ndarray]
 
 
 def _by_case(cases: list[tuple[ndarray, Formula]], other: Formula, *operands: ndarray) -> ndarray:
-    """Compute for each element of flat operands the formula of its first true case, or ``other``."""
+    """For each element of flat operands, compute the formula of the first true case, or ``other`` if none is true."""
     out = np.empty_like(operands[0])
     left = np.ones(out.size, np.bool_)
     for where, formula in [*cases, (left, other)]:
@@ -262,7 +262,7 @@ def _stirling(x: ndarray) -> ndarray:
 
 
 def _of_middle(x: ndarray, alpha: ndarray, beta: ndarray, total: ndarray) -> ndarray:
-    """Return the derivative by a rational correction to an approximation that uses a difference of digammas."""
+    """Return the derivative: an approximation from a difference of digammas, with a rational correction."""
     slope, dtype = _digamma(total) - _digamma(alpha), x.dtype
     x, alpha, total = (cast(y, float64) for y in (x, alpha, total))
     beta = total - alpha

@@ -1,4 +1,4 @@
-"""Grouped products, each group of rows or columns with its own matrix, as in mixtures of experts."""
+"""Grouped products: each group of rows or columns has its own matrix, as in mixtures of experts."""
 
 from __future__ import annotations
 

@@ -67,11 +67,11 @@ def histc(self, bins=100, min=0, max=0):
         check_aminmax(self.dtype)
         low, high = float(np.minimum.reduce(self, None)), float(np.maximum.reduce(self, None))
         short = self.dtype == dt.bfloat16
-        if low != low and (self.size > 1 or short):  # reducing several numbers gives a nan with another sign
+        if low != low and (self.size > 1 or short):  # a minimum of several numbers gives nan with the other sign
             low = high = math.copysign(math.nan, 1 if short else -1)
     if low == high:
         low, high = low - 1, high + 1
-    # torch's search starts from the largest and smallest finite number; one of them remains if all elements are
+    # torch's search starts from the largest and smallest finite number, so one of them is left if all elements are
     # infinite.
     if math.isinf(low) and low == high and single:
         most = float(ml_dtypes.finfo(self.dtype).max)
@@ -160,7 +160,7 @@ def _equal_edges(x: ndarray, bins: Sequence[int], range_: Any) -> list[ndarray]:
 
 
 def _counted(x: ndarray, edges: Sequence[ndarray], weight: ndarray | None, density: bool) -> ndarray:
-    """Return the sums of weights in the boxes between edges; a dimension's last box includes its upper edge."""
+    """Return the sums of weights in the bins between edges; the last bin of a dimension includes its upper edge."""
     _check_histogramdd(x, edges, weight)
     refuse("histogram_cpu", x.dtype, _NO_HISTOGRAM)
     shape = tuple(e.size - 1 for e in edges)
@@ -208,9 +208,9 @@ _row("histogram.bin_ct histogram.bins_tensor", _histogram, f"{_COUNTS} equal or 
 _edges = lambda x, bins, limits, *_: _equal_edges(x, bins, limits)
 rows("_histogramdd_bin_edges", _edges, "The edges of equal bins in each dimension.")
 _counts = lambda x, bins, limits, *how: _counted(x, _equal_edges(x, bins, limits), *how)
-rows("_histogramdd_from_bin_cts", _counts, f"{_COUNTS} boxes of equal size.")
-rows("_histogramdd_from_bin_tensors", _counted, f"{_COUNTS} boxes between given edges.")
-_DOC = f"{_COUNTS} boxes of equal size, and the edges of each dimension."
+rows("_histogramdd_from_bin_cts", _counts, f"{_COUNTS} multidimensional bins of equal size.")
+rows("_histogramdd_from_bin_tensors", _counted, f"{_COUNTS} multidimensional bins between given edges.")
+_DOC = f"{_COUNTS} multidimensional bins of equal size, and the edges of each dimension."
 _row(
     "histogramdd histogramdd.int_bins",
     _histogramdd,

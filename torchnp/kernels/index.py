@@ -11,9 +11,9 @@ import numpy as np
 from torchnp.core.checks import broadcast_shapes, check, refuse, refuse_elements, warn, wrap_dim
 from torchnp.core.errors import index_out_of_range, no_dimensions, not_implemented, shape_text
 from torchnp.core.fast_path import FEW_INDICES, exact, is_axis
+from torchnp.core.inplace_out_spec import Bound, Step, WriteSpec, precheck_apart
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, Step, WriteSpec, precheck_apart
 from torchnp.dtypes import BARE_UNSIGNED, FLOAT8S, bcomplex32, bool_, cast, float8_e8m0fnu, int64, scalar_name, uint8
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import (
@@ -26,8 +26,9 @@ from torchnp.kernels._memory import (
     take_slices,
 )
 from torchnp.kernels.copy import clone
-from torchnp.kernels.mask import masked_fill, masked_fill_tensor
-from torchnp.kernels.numerics.accumulate import (
+from torchnp.kernels.masked_nonzero import masked_fill, masked_fill_tensor
+from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
+from torchnp.kernels.numerics.indexed_reductions import (
     INDEX_DTYPES,
     RARE,
     add_rows,
@@ -36,7 +37,6 @@ from torchnp.kernels.numerics.accumulate import (
     out_of_bounds,
     places_of,
 )
-from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 from torchnp.kernels.pointwise import logical_not
 from torchnp.kernels.view import expand, view
 from torchnp.layout.overlap import check_target, check_written_at, offer_target, overlaps_itself
@@ -51,7 +51,7 @@ _NO_INDEX_PUT = frozenset((*BARE_UNSIGNED, float8_e8m0fnu))
 
 
 def numpy_index(x: ndarray, indices: Sequence[ndarray | None]) -> tuple[Any, ...]:
-    """Convert torch's index list to a NumPy index: masks become positions, None a whole dimension."""
+    """Convert torch's index list to a NumPy index: masks become positions, and None becomes a full slice."""
     check(len(indices) > 0, "at least one index must be provided", IndexError)
     if len(indices) > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {len(indices)})")
@@ -142,7 +142,7 @@ def index(self, indices):
 
 @kernel("_unsafe_index.Tensor", like=np.ndarray.__getitem__, differs=["unsafe-index-integers"])
 def _unsafe_index(self, indices):
-    """`index` (torch skips its checks under compilation)."""
+    """`index`, with the same checks (torch omits them in compiled programs)."""
     _check_numbers("_unsafe_index", indices)
     return index(self, indices)
 
@@ -174,7 +174,7 @@ def _fills(indices: Sequence[ndarray | None], values: ndarray, accumulate: bool)
 
 
 def _check_mask(self: ndarray, d: int, mask: ndarray) -> None:
-    """Refuse a mask with too many dimensions: `masked_fill`'s path reads the size of each."""
+    """Refuse a mask with too many dimensions, because torch reads the size of each before it calls `masked_fill`."""
     if self.ndim > d and mask.shape[: self.ndim - d] == self.shape[d : d + mask.ndim]:
         for place in range(d, d + mask.ndim):
             wrap_dim(place, self.ndim)
@@ -250,7 +250,7 @@ def _fill(self: ndarray, dim: int, mask: ndarray, value: ndarray) -> ndarray:
 
 
 def _add_at(out: ndarray, where: tuple[Any, ...], values: ndarray) -> ndarray:
-    """Add values in index order, also at duplicate indices; return the array or a new one.
+    """Add values in index order, also at duplicate indices; return ``out`` itself or a new array.
 
     Whole rows are added if the last dimensions are not indexed.
     """
@@ -445,7 +445,7 @@ def put(self, index, source, accumulate=False):
 
 
 def _names_rows(x: ndarray, index: ndarray) -> bool:
-    """Return whether an index along dimension 0 has an expanded vector's strides: torch gathers whole rows then."""
+    """Return whether an index along dimension 0 is strided like an expanded vector: then torch gathers whole rows."""
     first, *others = element_strides(index)
     alike = x.shape[1:] == index.shape[1:] and x.flags.c_contiguous
     return alike and first == 1 and max(others, default=0) <= 1
@@ -453,7 +453,7 @@ def _names_rows(x: ndarray, index: ndarray) -> bool:
 
 @kernel("gather", like=np.take_along_axis, differs=["gather-negative", "gather-crops"])
 def gather(self, dim, index, *, sparse_grad=False):
-    """Read along one dimension at the positions in the index, and elsewhere at the index's own coordinates."""
+    """Elements read at the positions in ``index`` along ``dim``, and at the index's own coordinates elsewhere."""
     dim = wrap_dim(dim, self.ndim)
     if not index.size:
         return np.empty(index.shape, self.dtype)

@@ -9,8 +9,8 @@ import numpy as np
 from torchnp.core.checks import broadcast_shapes, check, refuse_elements, wrap_dim
 from torchnp.core.errors import shape_text
 from torchnp.core.fast_path import exact, is_axis
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import BARE_UNSIGNED, can_cast, cast, get_default_dtype, result_type, scalar_name
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import bits, rarer
@@ -78,7 +78,7 @@ def _into_stack(bound: Bound, outs: list[ndarray]) -> None:
 
 
 def _into_raised(bound: Bound, outs: list[ndarray]) -> None:
-    # A vector counts more in promotion than the 0-d tensor that it was
+    # A vector has more weight in promotion than the 0-d tensor that it was made from
     bound["tensors"] = [atleast_1d(x) for x in bound["tensors"]]
     if bound["tensors"]:
         _cast_first(bound, outs)
@@ -95,7 +95,7 @@ _CAT, _STACK, _RAISED = WriteSpec(out=_into_cat), WriteSpec(out=_into_stack), Wr
     writes=_CAT,
 )
 def cat(tensors, dim=0):
-    """Concatenate tensors along a dimension; legacy empty ones of shape (0,) are skipped."""
+    """Tensors concatenated along a dimension; empty tensors of shape (0,) are skipped."""
     check(len(tensors) > 0, "torch.cat(): expected a non-empty list of Tensors", ValueError)
     for i, x in enumerate(tensors):
         if not x.ndim:
@@ -166,7 +166,7 @@ def block_diag(tensors):
 
 @kernel("_chunk_cat")
 def _chunk_cat(tensors, dim, num_chunks):
-    """Each tensor cut into zero-padded chunks along a dimension, with the i-th chunks of all joined."""
+    """Each tensor cut into zero-padded chunks along a dimension; the i-th chunks of all tensors are joined."""
     check(len(tensors) > 0, "_chunk_cat expects a non-empty input tensor list")
     check(num_chunks >= 1, "_chunk_cat expects positive num_chunks")
     dtype, rows = tensors[0].dtype, []
@@ -186,7 +186,7 @@ def _chunk_cat(tensors, dim, num_chunks):
     return cat(rows, dim + 1)
 
 
-# ---------------------------------------------------------------- at least so many dimensions
+# ---------------------------------------------------------------- at least 1, 2 or 3 dimensions
 
 
 (atleast_1d,) = rows(

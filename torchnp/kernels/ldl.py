@@ -92,18 +92,18 @@ def _check_solve(ld: ndarray, pivots: ndarray, b: ndarray) -> None:
 
 
 def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndarray:
-    """Solve a stack of systems whose matrices have the same pivots; the arguments are copies, and may be written.
+    """Solve a stack of systems whose matrices have the same pivots; the arguments are copies, and may be overwritten.
 
-    Not every SciPy has LAPACK's sytrs. As its sytrs2, this makes L triangular by exchanging its rows.
+    Not every SciPy has LAPACK's sytrs. Like LAPACK's sytrs2, this swaps rows of L to make it triangular.
     """
-    blocks, k = [], 0  # each block's first column, and the row exchanged with its last one
-    twos = [False] * len(pivots)  # whether a 2x2 block of D begins at a column
+    blocks, k = [], 0  # for each block: its first column, and the row that was swapped with the block's last row
+    twos = [False] * len(pivots)  # for each column: whether a 2x2 block of D begins there
     while k < len(pivots):
         twos[k] = pivots[k] < 0
         blocks.append((k, abs(pivots[k]) - 1))
         k += 1 + twos[k]
     swaps = [(k + twos[k], row, k) for k, row in blocks if k + twos[k] != row]
-    if any(row < last for last, row, _ in swaps):  # not from a factorization
+    if any(row < last for last, row, _ in swaps):  # no factorization gives such pivots
         return _solved_in_turn(ld, [(k, 1 + twos[k], row) for k, row in blocks], x, hermitian)
     for last, row, k in swaps:
         x[:, [last, row]] = x[:, [row, last]]
@@ -115,7 +115,7 @@ def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndar
     x = linalg_solve_triangular(ld, x, upper=False, unitriangular=True)
     by = (diagonal.real if hermitian else diagonal)[..., None].astype(x.dtype)
     y = x / by
-    if of_two.size:  # of 2x2 blocks LAPACK reads the imaginary parts of the diagonal too
+    if of_two.size:  # in 2x2 blocks, LAPACK also reads the imaginary parts of the diagonal
         above = (mixed.conj() if hermitian else mixed)[..., None]
         y[:, of_two], y[:, of_two + 1] = _two_by_two(
             diagonal[:, of_two, None],
@@ -133,7 +133,7 @@ def _solved(ld: ndarray, pivots: list[int], x: ndarray, hermitian: bool) -> ndar
 
 
 def _solved_in_turn(ld: ndarray, blocks: list[tuple[int, int, int]], x: ndarray, hermitian: bool) -> ndarray:
-    """Solve block by block of D, with a row exchanged before each; ``blocks`` has first columns, sizes and rows."""
+    """Solve block by block of D, swapping rows before each; ``blocks`` has first columns, sizes and rows to swap."""
     turned = ld.conj() if hermitian else ld
     for k, size, row in blocks:
         last, below, own = k + size - 1, slice(k + size, None), slice(k, k + size)

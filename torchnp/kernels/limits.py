@@ -13,10 +13,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
 from torchnp.core.errors import cannot_cast, complex_clamp, found_dtype
 from torchnp.core.fast_path import exact, is_float
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import number, real, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics.blocks import STRIP, limited
@@ -44,7 +44,7 @@ _declare = partial(
 
 
 def _one_of_equals(function: np.ufunc, second: bool = False) -> Callable[[ndarray, ndarray], ndarray]:
-    """Make ``function`` return the first of equal zeros, as torch does, or the ``second``, as torch does in bfloat16.
+    """Make ``function`` return the first of two zeros, as torch does, or the ``second``, as torch does in bfloat16.
 
     NumPy's choice depends on the element's position in its SIMD vectors.
     """
@@ -52,7 +52,7 @@ def _one_of_equals(function: np.ufunc, second: bool = False) -> Callable[[ndarra
 
 
 def _limit_of_two(function: np.ufunc) -> Callable[[ndarray, ndarray], ndarray]:
-    """Make ``function`` return the second of equal zeros in torch's vectorized loop, and the first in its scalar tail."""
+    """Make ``function`` return the second of two zeros in torch's vectorized loop, and the first in its scalar tail."""
     single = _one_of_equals(function)
     return lambda a, b: vector_or_tail(function(a, b), single, a, b)
 
@@ -78,7 +78,7 @@ for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin,
 
 
 def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool = False) -> ndarray:
-    """Clamp ``self``; with ``fixed``, limits (even complex ones) do not change a floating-point tensor's dtype."""
+    """Clamp ``self``; if ``fixed``, limits (even complex ones) do not change a floating-point tensor's dtype."""
     given = [x for x in (low, high) if x is not None]
     check(given, "torch.clamp: At least one of 'min' or 'max' must not be None")
     out = self.dtype
@@ -103,7 +103,7 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
 
 
 def _within(dtype: np.dtype, low: Any, high: Any) -> tuple[Any, Any]:
-    """Drop limits that all integers of the dtype satisfy, and refuse those that none does: torch does so since 2.15."""
+    """Drop limits that all integers of the dtype satisfy, and refuse limits that none does, as torch since 2.15."""
     info, name = np.iinfo(dtype), dt.scalar_name(dtype)
     words = "Clamp {} value {:g} is outside the representable range of {}"
     check(low is None or low <= info.max, words.format("min", low or 0, name))
@@ -166,14 +166,14 @@ _OF_CLAMP: dict[str, Any] = {"like": np.clip, "differs": [*_CLAMP, "clamp-needs-
 
 @kernel("clamp", "clip", quick=exact(_quick_clamp, placed=True), **_OF_CLAMP)
 def clamp(self: ndarray, min: Any = None, max: Any = None) -> ndarray:
-    """Limit to [min, max]; nan stays, and max wins if min exceeds it."""
+    """Elements limited to [min, max]; nan stays, and max wins if min exceeds it."""
     cpu = "clamp_min_scalar_cpu" if max is None else "clamp_max_scalar_cpu" if min is None else "clamp_scalar_cpu"
     return _clamp(cpu, REAL, self, min, max, fixed=True)
 
 
 @kernel("clamp.Tensor", "clip.Tensor", like=np.clip, differs=["clamp-needs-bound", "missing-kernel", *_OF_TENSOR])
 def clamp_tensor(self: ndarray, min: ndarray | None = None, max: ndarray | None = None) -> ndarray:
-    """Limit to [min, max] elementwise."""
+    """Elements limited to [min, max], elementwise."""
     if not dt.is_complex(self.dtype):
         el.check_broadcast(self, *(x for x in (min, max) if x is not None))
     if min is not None and max is not None:

@@ -12,9 +12,9 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, check_shape, check_type, refuse, refuse_elements, require
 from torchnp.core.elementwise_strips import stripwise
 from torchnp.core.errors import found_dtype, mean_of, multi_target, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, store
 from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.activation import log_sigmoid_forward
@@ -61,7 +61,7 @@ def _operands(cpu: str, takes: Any, stepwise: Collection[np.dtype], *tensors: nd
 
 
 def _scale(reduction: int, x: ndarray) -> float:
-    """Return 1 / N for a mean, infinity if the tensor is empty, which integers cannot hold; else 1."""
+    """Return 1 / N for a mean, else 1. For the mean of no elements this is infinity, which integers cannot hold."""
     return 1.0 if reduction != MEAN else 1.0 / x.size if x.size else math.inf
 
 
@@ -84,7 +84,7 @@ def _slope(
 def _reduced_loss(name: str, elements: Callable[..., ndarray], doc: str, rounds: bool = False) -> None:
     """Declare a loss, given the function that computes its elements.
 
-    torch reduces them in the dtype of ``out=``, but takes means of half types in float32, unless ``rounds``.
+    torch reduces the elements in the dtype of ``out=``, but averages half types in float32, unless ``rounds``.
     """
 
     def body(self: ndarray, target: ndarray, reduction: int, *option: float) -> ndarray:
@@ -483,7 +483,7 @@ def multilabel_margin_loss_forward(self: ndarray, target: ndarray, reduction: in
     return _reduced(loss, reduction, self.ndim == 2), is_target.astype(self.dtype).reshape(target.shape)
 
 
-_DOC = "The loss of `multilabel_margin_loss_forward` alone."
+_DOC = "Only the loss of `multilabel_margin_loss_forward`."
 rows("multilabel_margin_loss", multilabel_margin_loss_forward, _DOC, part=0)
 
 

@@ -41,7 +41,7 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
     check(chosen in _DRIVERS, f"{_NAME}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     if rcond is None:
         check_epsilon(self)
-    # If ``b`` has one dimension fewer, torch takes all its dimensions but the last as batch dimensions.
+    # If ``b`` has one dimension fewer, torch treats all its dimensions but the last as batch dimensions.
     batch = broadcast_shapes(self.shape[:-2], b.shape[:-1] if b.ndim < self.ndim else right.shape[:-2])
     check_lapack("linalg_lstsq_cpu", self, True)
     a, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (self, right))
@@ -50,7 +50,7 @@ def linalg_lstsq(self, b, rcond=None, *, driver=None):
     # The drivers write the residuals below the solution, but only if the matrix has full rank.
     told = m > n and (chosen == "gels" or (chosen != "gelsy" and bool((rank == n).all())))
     residuals = (np.abs(x[..., n:, :]) ** 2).sum(-2) if told else np.empty(0, dt.to_real(self.dtype))
-    if batch != self.shape[:-2]:  # a matrix broadcast over several right sides has one rank
+    if batch != self.shape[:-2]:  # a matrix that is broadcast over several right-hand sides has one rank
         own = tuple(map(slice, self.shape[:-2]))
         rank, values = (found[own] if found.size else found for found in (rank, values))
     x = x[..., :n, :]

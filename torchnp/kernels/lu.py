@@ -1,4 +1,4 @@
-"""LU factors, and what is computed from them: determinants, inverses, linear systems."""
+"""LU factors, and operators that use them: determinants, inverses, linear systems."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from torchnp.core.errors import (
     not_implemented,
     shape_text,
 )
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, rarer
 from torchnp.kernels.arithmetic import add
@@ -33,7 +33,7 @@ LAPACK = (dt.float32, dt.float64, dt.complex64, dt.complex128)
 
 
 class LinAlgError(RuntimeError):
-    """An algorithm failed on a matrix, as torch.linalg.LinAlgError."""
+    """Raised if an algorithm fails on a matrix, like torch.linalg.LinAlgError."""
 
 
 # ---------------------------------------------------------------- checks
@@ -56,7 +56,7 @@ def check_inexact(name: str, a: ndarray, low_precision: bool = True) -> None:
 
 
 def check_lapack(kernel_name: str, a: ndarray, empty: bool = False) -> None:
-    """Refuse dtypes that LAPACK lacks, with ``empty`` even for empty matrices (if torch does not return early)."""
+    """Refuse dtypes that LAPACK lacks; if ``empty``, even for empty matrices (where torch does not return early)."""
     if (a.size or empty) and a.dtype not in LAPACK:
         raise not_implemented(kernel_name, a.dtype)
 
@@ -111,9 +111,9 @@ def column_major(shape: tuple[int, ...], dtype: np.dtype) -> ndarray:
 
 
 def look_in_place(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse overlap of the argument with the ``out=`` into which torch copies it, so that LAPACK works in place.
+    """Refuse overlap of the argument and the ``out=`` into which torch copies it, to run LAPACK in place.
 
-    This is the first ``out=`` of the argument's shape, if it has the argument's dtype and LAPACK's layout.
+    That ``out=`` is the first one with the argument's shape, if it has the argument's dtype and LAPACK's layout.
     """
     x = next(iter(bound.values()))
     out = next((out for out in outs if out.shape == x.shape), x)
@@ -183,7 +183,7 @@ def _unpacked(lu: ndarray) -> tuple[ndarray, ndarray]:
 
 
 def _permutation_matrix(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
-    """Return the permutation matrix that undoes the row exchanges of ``pivots``."""
+    """Return the permutation matrix that undoes the row swaps of ``pivots``."""
     order = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).copy()
     for i in range(pivots.shape[-1]):
         other = pivots[..., i, None] - 1

@@ -19,9 +19,9 @@ from torchnp.core.errors import (
     shape_text,
 )
 from torchnp.core.fast_path import within
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, step_by_step
 from torchnp.core.python_scalars import scalar, single
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, step_by_step
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.activation import gelu, relu
 from torchnp.kernels.arithmetic import mul
@@ -81,7 +81,7 @@ def bmm(self, mat2):
 
 
 def batched(a: ndarray, b: ndarray) -> ndarray:
-    """Multiply batches of matrices of fitting shapes; if one is empty, dtypes are not checked and ``b``'s is returned."""
+    """Multiply batches of matrices of fitting shapes; if one is empty, use ``b``'s dtype without a check."""
     if not (a.size and b.size):
         return np.zeros((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), b.dtype)
     check_products("bmm", a.dtype)
@@ -177,8 +177,8 @@ def _precheck_baddbmm(bound: Bound, targets: list[ndarray]) -> None:
     _check_same(targets[0], base.shape)
 
 
-# For each dimension of an expanded target, the dimensions of the batches that match it: torch then computes element by
-# element.
+# torch computes an expanded target element by element. For each dimension of the target, these are the matching
+# dimensions of the batches.
 _BADDBMM = WriteSpec(
     inplace=_precheck_baddbmm,
     expanded=step_by_step((("batch1", 0), ("batch2", 0)), (("batch1", 1),), (("batch2", 2),)),
@@ -223,13 +223,13 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     check(inner == found, f"Incompatible matrix sizes for bmm ({rows}x{inner} and {found}x{columns})")
     if not n:
         return dt.cast(without_product(base, beta, skips_empty=False), self.dtype)
-    # torch rounds after each matrix; without a product it multiplies by beta even if that is 1.
+    # torch rounds after each matrix; if there is no product, it multiplies by beta, even by 1.
     if dt.is_half(self.dtype) or not inner:
         out = base
         for a, b in zip(batch1, batch2, strict=True):
             out, beta = addmm(out, a, b, beta=beta, alpha=alpha), 1
         return out
-    # The sum over the batch is one product with the batch counted into the inner dimension.
+    # The sum over the batch is a single product whose inner dimension includes the batch.
     wide = batch1.transpose(1, 0, 2).reshape(rows, n * inner)
     return addmm(base, wide, batch2.reshape(n * inner, columns), beta=beta, alpha=alpha)
 
@@ -284,7 +284,7 @@ _ADDMV = WriteSpec(expanded=step_by_step((("mat", 0),)), free=("mat", "vec"), in
 def addmv(self, mat, vec, *, beta=1, alpha=1):
     """beta * self + alpha * (mat @ vec)."""
     _check_addmv(self, mat, vec)
-    if not mat.size:  # without a product the vector keeps its own shape
+    if not mat.size:  # if there is no product, the vector keeps its own shape
         return np.multiply(self, single(beta, self.dtype)) if beta != 0 else np.zeros(mat.shape[:1], self.dtype)
     base = expanded(self, mat.shape[:1])
     check_products("addmv_impl_cpu", self.dtype)
@@ -336,7 +336,7 @@ def dot(self, tensor):
 
 @kernel("vdot", like=np.vdot, differs=["no-mixed-products", "no-bool-product", "vectors-only"])
 def vdot(self, other):
-    """Sum of products of two vectors, the first conjugated."""
+    """Sum of products of two vectors; the first vector is conjugated."""
     _check_dot(self, other)
     check_products("vdot" if self.dtype == dt.complex32 else "dot", self.dtype)
     return product(self.conj() if dt.is_complex(self.dtype) else self, other)

@@ -11,18 +11,18 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse, wrap_dim
 from torchnp.core.errors import invalid_view, not_implemented, out_dtype, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import each, real
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import lu
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels.contraction import matmul
 from torchnp.kernels.create import eye
 from torchnp.kernels.extrema import amax, amin
 from torchnp.kernels.qr_svd_eigh import linalg_svdvals
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod
+from torchnp.kernels.tensor_products import matmul
 from torchnp.kernels.vectornorm import _check_dtype, linalg_vector_norm
 from torchnp.kernels.view import movedim_intlist, view
 from torchnp.layout import stride_rules
@@ -44,12 +44,12 @@ def _of_singular_values(x: ndarray, axes: tuple[int, ...], keepdim: bool, reduce
 
 
 def _amax(x: ndarray, dim: Any, keepdim: bool = False) -> ndarray:
-    """Return the largest norm; 0 where there are none."""
+    """Return the largest norm, or 0 if there are none."""
     return amax(x, dim, keepdim) if x.shape[dim[0]] else sum_dim(x, dim, keepdim)
 
 
 def _with_kept(out: ndarray, axes: Sequence[int]) -> ndarray:
-    """Put the reduced dimensions back with a stride of one: torch keeps them last, and permutes."""
+    """Put the reduced dimensions back with a stride of one: torch keeps them as the last ones, and permutes."""
     shape, strides = list(out.shape), list(stride_rules.contiguous(out.shape))
     for axis in sorted(axes):
         shape.insert(axis, 1)
@@ -135,7 +135,7 @@ def linalg_cond_str(self, p):
     if p == "nuc":
         lu.check_inexact("linalg.svd", self)
         refuse("linalg_svd_cpu", self.dtype, dt.FLOAT8S)
-        s = linalg_svdvals(self)  # these exist even for a matrix without an inverse
+        s = linalg_svdvals(self)  # singular values exist even for a matrix without an inverse
         return np.asarray(s.sum(-1) * np.reciprocal(s).sum(-1))
     return _cond(self, p)
 
@@ -216,7 +216,7 @@ def linalg_matrix_exp(self):
     "linalg_vander", like=np.vander, differs=["vander-increasing", "vander-dtype", "vander-of-rows", "vander-needs-two"]
 )
 def linalg_vander(x, *, N=None):
-    """Rows of increasing powers 0 to N - 1."""
+    """Each value's powers 0 to N - 1, as a row."""
     known = x.dtype in (*dt.INTS, *dt.BARE_UNSIGNED, dt.float32, dt.float64, dt.complex64, dt.complex128)
     got = dt.scalar_name(x.dtype)
     check(known, f"linalg.vander supports floating point, complex, and integer tensors, but got {got}")
@@ -243,7 +243,7 @@ def linalg_tensorinv(self, ind=2):
 
 @kernel("linalg_tensorsolve", like=np.linalg.tensorsolve)
 def linalg_tensorsolve(self, other, dims=None):
-    """Solution of a system whose matrix is a tensor."""
+    """Solution of a linear system whose matrix is given as a tensor."""
     a = self
     if dims is not None:
         moved = [dims] if isinstance(dims, int) else dims

@@ -14,9 +14,9 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse
 from torchnp.core.errors import not_implemented, output_shape
 from torchnp.core.fast_path import Quick, axes, within
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, store
 from torchnp.core.python_scalars import number, real, single
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, store
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import int_to_float
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ordered
@@ -42,7 +42,7 @@ _DIFFERS = [
 def _moments(
     name: str, x: ndarray, dim: Any, correction: Any, keepdim: bool, into: np.dtype | None = None
 ) -> tuple[ndarray, ndarray]:
-    """Return variance (or its root, by ``name``) and mean; ``into`` replaces the variance's dtype for complex input.
+    """Return the variance (or its root, by ``name``) and the mean; ``into`` is the variance's dtype for complex input.
 
     torch accumulates in float64 even for float32, so a small variance next to a large mean is accurate.
     """
@@ -58,7 +58,7 @@ def _moments(
     freedom = n - correction
     complexes = dt.cast(x, dt.complex128) if x.dtype == dt.complex32 else x
     parts = [complexes.real, complexes.imag] if dt.is_complex(x.dtype) else [x]
-    # For a variance of all elements, without the mean, torch uses their sum, else a running mean. For narrower dtypes
+    # If only the variance of all elements is asked for, torch uses their sum, else a running mean. For narrower dtypes
     # both are exact in float64, or nearly so.
     running = x.dtype in (dt.float64, dt.complex128) and (n != x.size or name.endswith("_mean"))
     found = [_in_blocks(part, axes, n, keepdim, running) for part in parts]
@@ -230,7 +230,7 @@ for _name, _by_dim, _by_correction, _like, _doc in (
         "var.dim",
         "var.correction",
         np.var,
-        "Mean squared distance from the mean, over N - correction (1 if unbiased).",
+        "Sum of squared distances from the mean, divided by N - correction (1 if unbiased).",
     ),
     ("std", "std.dim", "std.correction", np.std, "Square root of `var`."),
 ):
@@ -266,7 +266,7 @@ def _precheck_summed(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
     "logsumexp", "special_logsumexp", differs=_OF_EXP, writes=WriteSpec(out=_precheck_summed, skips_memory_check=True)
 )
 def logsumexp(self, dim, keepdim=False):
-    """log(sum(exp(x))) over dimensions, without overflow; -inf where all are -inf."""
+    """log(sum(exp(x))) over dimensions, without overflow; -inf where all elements are -inf."""
     return _logsumexp(self, dim, keepdim, int_to_float(self.dtype))
 
 
@@ -302,7 +302,7 @@ def _rounding(dtype: np.dtype) -> Callable[[Any], Any]:
 
 @kernel("cov", like=np.cov, differs=["cov-dtype", "default-dtype", "cov-weights", "complex-infinities"])
 def cov(self, *, correction=1, fweights=None, aweights=None):
-    """Covariances of the rows, each column an observation."""
+    """Covariances of the rows; each column is an observation."""
     words = f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
     check(self.ndim <= 2, words)
     check(self.dtype != dt.bool_, "cov(): bool dtype is not supported for input")
@@ -346,7 +346,7 @@ def _weights(n: int, fweights: Any, aweights: Any) -> ndarray | None:
 
 @kernel("corrcoef", like=np.corrcoef, differs=["cov-dtype", "default-dtype"])
 def corrcoef(self):
-    """Covariances of the rows over the products of their deviations, clipped to [-1, 1]."""
+    """Covariances of the rows, divided by the products of their standard deviations, and clipped to [-1, 1]."""
     words = f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
     check(self.ndim <= 2, words)
     c = cov(self)

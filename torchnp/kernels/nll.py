@@ -17,7 +17,7 @@ from torchnp.kernels._elementwise import FLOATS, finish
 from torchnp.kernels._memory import new_like
 from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.loss import MEAN, NONE, SUM, reduce, total_of
-from torchnp.kernels.numerics.accumulate import INDEX_DTYPES
+from torchnp.kernels.numerics.indexed_reductions import INDEX_DTYPES
 from torchnp.kernels.pointwise import neg
 from torchnp.kernels.softmax import log_softmax
 from torchnp.layout import stride_rules
@@ -192,7 +192,7 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
 
 @kernel("nll_loss_backward", quick=exact(_quick_backward))
 def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
-    """Gradient of the loss: minus the weight times the output's gradient at the target class, 0 elsewhere."""
+    """Gradient of the loss: at the target class, minus the weight times the output's gradient; 0 elsewhere."""
     check(0 < self.ndim <= 2, "input tensor should be 1D or 2D")
     check(target.ndim <= 1, multi_target())
     single = self.ndim == 1 and target.ndim == 0
@@ -257,8 +257,8 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
     return _backward("nll_loss2d_backward_out_frame", grad_output, self, target, *rest)
 
 
-(nll_loss,) = rows("nll_loss", nll_loss_forward, "The loss of `nll_loss_forward` alone.", part=0)
-(nll_loss2d,) = rows("nll_loss2d", nll_loss2d_forward, "The loss of `nll_loss2d_forward` alone.", part=0)
+(nll_loss,) = rows("nll_loss", nll_loss_forward, "Only the loss of `nll_loss_forward`.", part=0)
+(nll_loss2d,) = rows("nll_loss2d", nll_loss2d_forward, "Only the loss of `nll_loss2d_forward`.", part=0)
 
 
 @kernel("nll_loss_nd")

@@ -30,7 +30,7 @@ SMALL: Threshold = 1 << 16  # elements; up to here half types round exactly as i
 
 
 def mixed(x: ndarray, *parameters: ndarray | None) -> bool:
-    """Return whether ``x`` has a half dtype and the parameters float32, the only mixture that torch accepts."""
+    """Return whether ``x`` has a half type and the parameters have float32, the only mixture that torch accepts."""
     given = [p for p in parameters if p is not None]
     if not given or given[0].dtype == x.dtype:
         return False
@@ -168,20 +168,20 @@ def check_layer(x: ndarray, normalized_shape: Any, weight: Any, bias: Any = None
     return math.prod(shape)
 
 
-# The fast path's limits. They are low because it checks means and variances as Python numbers.
+# The fast path's limits. They are low because the fast path checks means and variances as Python numbers.
 _FEW_ROWS: Threshold = 64
 _FEW: Threshold = 1 << 12  # elements
 
 
 def are_ordinary(mean: ndarray, variance: ndarray, n: int) -> bool:
-    """Return whether no row needs torch's order of operations: the limits of `centred`, stricter by a factor of two."""
+    """Return whether no row needs torch's order of operations; limits are twice as strict as those of `centred`."""
     least, most = map(float, _LIMITS[mean.dtype])
     least, most = 2 * least, most / (2 * n)
     return all(least * m * m < v < most for m, v in zip(mean.ravel().tolist(), variance.ravel().tolist()))
 
 
 def _quick_layer_norm(input, normalized_shape, weight, bias, eps):
-    """Compute a few dense rows with weight and bias; return None for other arguments."""
+    """Compute layer norm of a few dense rows with weight and bias; return None for other arguments."""
     if not is_float(input) or not is_plain(input) or input.size > _FEW or type(eps) is not float:
         return None
     if not type(weight) is type(bias) is ndarray or type(normalized_shape) not in (list, tuple):
@@ -266,13 +266,13 @@ def _fused_rms_norm(input, normalized_shape, weight, eps):
     y = x * rstd
     if weight is not None:
         broadcast_shapes(y.shape, weight.shape)
-        common = dt.result_type(y, weight)  # by torch's promotion: a 0-d input does not decide the dtype
+        common = dt.result_type(y, weight)  # torch's promotion, in which a 0-d input does not decide the dtype
         y = dt.cast(dt.cast(y, common) * dt.cast(weight, common), y.dtype)
     return stride_rules.place(dt.cast(y, input.dtype), _as_products(input, rstd.shape, weight)), rstd
 
 
 def _as_products(x: ndarray, kept: tuple[int, ...], weight: ndarray | None) -> stride_rules.Strides:
-    """Return the strides of ``x * rstd * weight`` as TensorIterator makes them; row-major if x is not channels-last."""
+    """Return the strides that TensorIterator gives ``x * rstd * weight``; row-major if x is not channels-last."""
     shape, own = stride_rules.layout_of(x)
     wide = dt.opmath(x.dtype)
     rows_as = shape, own if x.dtype == wide else stride_rules.preserved(shape, own)
@@ -375,7 +375,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enable
 
 @kernel("renorm", differs=["half-opmath"])
 def renorm(self, p, dim, maxnorm):
-    """The tensor with each slice along ``dim`` whose p-norm exceeds ``maxnorm`` scaled down to that norm."""
+    """The tensor with slices along ``dim`` scaled down to a p-norm of ``maxnorm`` if their norm is larger."""
     check(not isinstance(p, complex), "renorm: p must be real-valued")
     check(p > 0, "renorm: non-positive-norm not supported")
     check(not isinstance(maxnorm, complex), "renorm: maxnorm must be real-valued")

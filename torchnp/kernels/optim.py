@@ -1,4 +1,4 @@
-"""Fused optimizer steps and gradient scaling. These ops only write their arguments in place."""
+"""Fused optimizer steps and gradient scaling. These ops return nothing, and write their arguments in place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _number(x: Any) -> float:
 def _strips(x: ndarray, *others: ndarray) -> Iterator[tuple[ndarray, ...]]:
     """Yield strips of a tensor and of the others that have its shape; tensors of other shapes are yielded whole.
 
-    All are yielded whole, once, if the tensor is short or any tensor of its shape is not contiguous.
+    If the tensor is short, or any tensor of its shape is not contiguous, all tensors are yielded whole, once.
     """
     alike = [other.shape == x.shape for other in (x, *others)]
     if x.size <= STRIP or not all(y.flags.c_contiguous for y, cut in zip((x, *others), alike) if cut):
@@ -43,7 +43,7 @@ def _steps(
     name: str, params: Arrays, grads: Arrays, *states: Arrays, weight_decay: float, maximize: bool,
     grad_scale: ndarray | None, found_inf: ndarray | None,
 ) -> Iterator[Any]:  # fmt: skip
-    """Yield each parameter's array, its value and gradient in the opmath dtype, that dtype's type, and its states.
+    """Yield each parameter's array, its value and gradient in the opmath dtype, the type of that dtype, and its states.
 
     If gradients are unscaled, they are also written back, as torch does.
     """

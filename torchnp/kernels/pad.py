@@ -59,7 +59,7 @@ def constant_pad_nd(self, pad, value=0):
     return out
 
 
-# ---------------------------------------------------------------- reflection, replication, circle
+# ---------------------------------------------------------------- reflection, replication, circular padding
 
 
 def reflected(n: int, left: int, right: int) -> ndarray:
@@ -74,7 +74,7 @@ def replicated(n: int, left: int, right: int) -> ndarray:
 
 
 def _circular(n: int, left: int, right: int) -> ndarray:
-    # Negative pads crop first; the rest is continued circularly.
+    # Negative pads crop first; the remaining elements are continued circularly.
     size = n + min(left, 0) + min(right, 0)
     shown = max(-left, 0) + np.arange(-max(left, 0), size + max(right, 0)) % max(size, 1)
     return np.minimum(shown, n - 1)  # if cropping leaves nothing, torch returns uninitialised memory
@@ -102,7 +102,7 @@ def _shown(x: ndarray, pad: Pads, positions: Callable[[int, int, int], ndarray])
 
 
 def check_reflected(x: ndarray, pad: Pads, last: int) -> None:
-    """Raise torch's error if a pad is not smaller than its dimension; ``last`` is the last padded dimension."""
+    """Raise torch's error if a pad is not smaller than the dimension's size; ``last`` is the last padded dimension."""
     for i in range(len(pad) // 2):
         dim, left, right = last - i, pad[2 * i], pad[2 * i + 1]
         words = f"Argument #{4 + 2 * i}: Padding size should be less than the corresponding input dimension, but got:"

@@ -10,9 +10,9 @@ import numpy as np
 from torchnp._private_numpy import sobol_directions
 from torchnp.core.checks import check, check_fits, check_type, dim_of, require, wrap_dim
 from torchnp.core.errors import shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import BARE_UNSIGNED, FLOATS, INTS, cast, float32, float64, int64, is_integral, scalar_name, uint64
 from torchnp.kernels._memory import check_size, factory_dtype
 
@@ -181,7 +181,7 @@ def _check_state(state: ndarray, dimension: int) -> None:
 
 
 def _check_advance(quasi: ndarray, n: int, state: ndarray, dimension: int, drawn: int) -> None:
-    """Make the checks that torch makes since 2.14; before, it read and wrote out of bounds."""
+    """Make the checks that torch makes since 2.14; earlier versions read and wrote out of bounds."""
     check(n >= 0, f"n must be non-negative, but got {n}", ValueError)
     words = f"dimension must match the size of quasi, but got dimension {dimension} and quasi with shape"
     check(quasi.shape == (dimension,), f"{words} {shape_text(quasi.shape)}", ValueError)
@@ -190,7 +190,7 @@ def _check_advance(quasi: ndarray, n: int, state: ndarray, dimension: int, drawn
 
 
 def _steps(state: ndarray, n: int, drawn: int) -> ndarray:
-    """Return what each of the next n points is XORed with: the direction number at the lowest zero bit of its index."""
+    """Return the direction number for XOR with each of the next n points: that of its index's lowest zero bit."""
     numbers = np.arange(drawn, drawn + n, dtype=np.int64)
     lowest = np.where(numbers < 0, 0, np.bitwise_count(numbers & ~(numbers + 1)).astype(np.int64))
     rows, columns = dim_of(state, 0), dim_of(state, 1)

@@ -11,9 +11,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import require
 from torchnp.core.errors import not_implemented
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics.vector_tails import AVX512, vector_or_tail
@@ -63,14 +63,14 @@ for _names, _function in (
 
 
 def _early(x: ndarray, function: np.ufunc) -> ndarray:
-    """Compute sinh or cosh with the early overflow of torch's vector code, which halves twice the value."""
+    """Compute sinh or cosh like torch's vector code, which overflows early because it halves twice the value."""
     out = np.asarray(function(x))
     np.multiply(out, number(2.0, out.dtype), out)
     return np.multiply(out, number(0.5, out.dtype), out)
 
 
 def _by_exp(x: ndarray, function: np.ufunc) -> ndarray:
-    """Compute sinh or cosh; torch's scalar code, for elements that fill no vector, does not overflow early."""
+    """Compute sinh or cosh, without early overflow for the elements that fill no vector (torch's scalar code)."""
     if x.size < 2 * AVX512.elements(x.dtype):
         return np.asarray(function(x))
     return vector_or_tail(_early(x, function), function, x, loop=AVX512)
@@ -269,7 +269,7 @@ logical_not = el.unary(
 
 @kernel("nan_to_num", like=np.nan_to_num, differs=["nan-to-num-fills"])
 def nan_to_num(self, nan=None, posinf=None, neginf=None):
-    """The tensor with nan replaced by ``nan`` (or 0), infinities by ``posinf``, ``neginf`` (or the finite limits)."""
+    """The tensor with nan replaced by ``nan`` (or 0), infinities by ``posinf`` and ``neginf`` (or finite limits)."""
     dtype = self.dtype
     if not dt.is_inexact(dtype):
         return self.copy(order="K")

@@ -19,13 +19,13 @@ from torchnp.kernels.numerics.fma import fma
 ndarray = np.ndarray
 Polynomial = Callable[[ndarray, ndarray], ndarray]  # (x, degrees) -> values, with one degree per x or one for all
 Step = Callable[[int, ndarray, ndarray, ndarray], ndarray]  # (k, x, polynomial k - 1, polynomial k) -> polynomial k + 1
-_OFTEN = 32  # steps between tests whether all elements are nan, which ends a recurrence
+_OFTEN = 32  # after so many steps, a recurrence tests whether all elements are nan, and then stops
 
 
 def _recurrence(n: ndarray, x: ndarray, first: ndarray, step: Step) -> ndarray:
     """Return the polynomials of degrees n at x; ``first`` has the values of degree 1.
 
-    The recurrence ends early if all values are nan.
+    The recurrence stops early if all values are nan.
     """
     top = int(n.max(initial=0))
     low = np.where(n < 1, (n == 0).astype(first.dtype), first)
@@ -35,7 +35,7 @@ def _recurrence(n: ndarray, x: ndarray, first: ndarray, step: Step) -> ndarray:
     if n.size > 1:
         order = np.argsort(n.astype(np.int16), kind="stable") if top < 1 << 15 else np.argsort(n)
         n, low = n[order], low[order]
-    begin = int(n.searchsorted(1, "right"))  # the elements before it have their values
+    begin = int(n.searchsorted(1, "right"))  # the elements before it already have their values
     x, q = x[order][begin:], first[order][begin:]
     p = np.ones_like(q)
     for k in range(1, top):
@@ -164,7 +164,7 @@ def _legendre_p(x: ndarray, n: ndarray) -> ndarray:
 
 
 def _first_only(n: ndarray, known: ndarray) -> ndarray:
-    """Return the degrees, at most 1 for ``known`` elements: a high degree would take many steps."""
+    """Return the degrees, limited to 1 for ``known`` elements, because a high degree would take many steps."""
     return n if n.size == 1 and n.max() < _OFTEN else np.where(known, np.minimum(n, 1), n)
 
 

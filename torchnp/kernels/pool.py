@@ -11,9 +11,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_filled, dim_of, require
 from torchnp.core.errors import expected_true, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._spatial import Ints, code_for, empty, in_format, is_channels_last, pad, tap_slices, taps
 from torchnp.kernels.numerics.blocks import row_major_blocks
@@ -116,7 +116,7 @@ def windows(
 
 def check_ndim(x: ndarray, n: int, name: str) -> None:
     if x.ndim in (n + 1, n + 2):
-        unread = name == "max_pool3d" and x.ndim == 4 and is_channels_last(x)  # torch takes it for a batch of images
+        unread = name == "max_pool3d" and x.ndim == 4 and is_channels_last(x)  # torch treats it as a batch of images
         return check(not unread, "Unsupported memory format. Supports only ChannelsLast3d, Contiguous")
     if name == "avg_pool2d":
         dim_of(x, -3)
@@ -161,7 +161,7 @@ def _windows_along(ceil_mode: bool, size: int, kernel: int, stride: int, padding
 
 @functools.lru_cache(maxsize=256)
 def places(w: PoolWindows) -> tuple[tuple[int, ...], list[tuple]]:
-    """Return the padding at the end of each dimension, and for each tap the index that reads it from the padded array.
+    """Return the padding at the end of each dimension, and each tap's index into the padded array.
 
     A tap is a position in a window.
     """
@@ -177,7 +177,7 @@ def padded(x: ndarray, w: PoolWindows, value: float) -> ndarray:
 
 
 def result(y: ndarray, x: ndarray, n: int, volumes: bool = False) -> ndarray:
-    """Put a pool's result in its input's memory format: images always, volumes only with ``volumes``.
+    """Put a pool's result in its input's memory format; for volumes, only if ``volumes``.
 
     torch keeps the memory format of unbatched volumes, but not of unbatched images.
     """
@@ -457,7 +457,7 @@ def _unpool(x: ndarray, indices: ndarray, output_size: Ints, *window: Ints, n: i
 
 
 def _precheck_zeroed(bound: Bound, outs: list[ndarray]) -> None:
-    """For images, refuse an ``out=`` that overlaps itself, as torch does when it first fills it with zeros."""
+    """For images, refuse an ``out=`` that overlaps itself: torch checks this because it first fills it with zeros."""
     if len(bound["output_size"]) == 2:
         check_target(outs[0])
 

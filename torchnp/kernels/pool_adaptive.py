@@ -12,10 +12,10 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_filled, require
 from torchnp.core.errors import negative_size, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import each
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size
 from torchnp.kernels._spatial import Ints, code_for, is_channels_last
@@ -46,14 +46,14 @@ def check_bins(x: ndarray, n: int, output_size: Ints, name: str) -> None:
     if x.ndim not in (n + 1, n + 2):
         colon = "" if average else ":"
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {shape_text(x.shape)}")
-    # torch takes the first dimension for the batch; for averages over images, it does not check the channels, either.
+    # torch treats the first dimension as the batch; for averages over images, it does not check the channels, either.
     check_filled(x, f"{name}(): Expected input", "input has sizes ", x.ndim - n if average and n == 2 else 1)
     check(len(output_size) == n, f"{name}(): internal error: output_size.size() must be {n}")
     shape = (*x.shape[:-n], *output_size)
     negative = next((n for n in output_size if n < 0), 0)
     if negative and (n == 2 or not average or 0 not in shape):
         raise RuntimeError("numel: integer multiplication overflow") if average else negative_size(negative, shape)
-    if n != 2 or 0 not in shape or not average:  # torch dispatches no image average with an empty result
+    if n != 2 or 0 not in shape or not average:  # torch calls no kernel for an image average with an empty result
         require(code_for(name, x) if n == 2 else f"{name}_cpu", x.dtype, dt.FLOATS)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, refuse, require
 from torchnp.core.errors import cannot_cast
+from torchnp.core.inplace_out_spec import NO_VECTORS, Bound, WriteSpec, store
 from torchnp.core.python_scalars import number, scalar, whole
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import NO_VECTORS, Bound, WriteSpec, store
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.arithmetic import PROMOTION, mul
@@ -49,7 +49,7 @@ _FEW: Threshold = 1 << 8  # elements
 
 
 def _quick_power(a: ndarray, b: ndarray) -> ndarray:
-    """Compute np.power of the absolute value, then set the sign: for negative bases np.power takes 70 times as long."""
+    """Compute np.power of the absolute value, then set the sign; np.power is 70 times slower for negative bases."""
     value, half = np.power(np.abs(a), b), b * b.dtype.type(0.5)
     whole = np.trunc(b) == b
     np.copyto(value, np.copysign(value, a), where=whole & (np.trunc(half) != half))
@@ -60,7 +60,7 @@ def _quick_power(a: ndarray, b: ndarray) -> ndarray:
 def _complex_power(a: ndarray, b: ndarray) -> ndarray:
     """Compute complex powers by the logarithm, as C does.
 
-    NumPy multiplies for small integer exponents, and has rules of its own for a base of 0.
+    NumPy multiplies for small integer exponents, and treats a base of 0 differently.
     """
     value = np.power(a, b)
     apart = (a == 0) | ((b.imag == 0) & (np.abs(b.real) < 100) & (np.trunc(b.real) == b.real))
@@ -82,7 +82,7 @@ def _c_product(a: ndarray, b: ndarray) -> ndarray:
 
 
 def _boxed(x: ndarray, infinite: ndarray) -> list[ndarray]:
-    """Return a factor's parts with nan as 0; in infinite factors, infinity as 1 and all else as 0. Signs are kept."""
+    """Return a factor's parts with nan as 0. If it is infinite, infinity becomes 1 and all else 0. Signs are kept."""
     kept = [np.where(np.isnan(part), np.copysign(0, part), part) for part in (x.real, x.imag)]
     return [np.where(infinite, np.copysign(np.isinf(part), part), part) for part in kept]
 
@@ -120,7 +120,7 @@ def pow_scalar(self: Any, exponent: Any) -> ndarray:
     if exponent == 1:
         return np.array(dt.cast(self, common), order="K")
     small = _BY_EXPONENT.get(exponent)
-    # torch has no short cuts for float16; its short cuts for bfloat16 round at each step.
+    # torch has no shortcuts for float16; its shortcuts for bfloat16 round at each step.
     if small is None or common in (dt.float16, *el.FLOAT8) or not (dt.is_inexact(common) or exponent in (2, 3)):
         require("pow", common, REAL | el.COMPLEX)
         # torch converts an exponent to float and double without checking its range.
@@ -286,7 +286,7 @@ def _precheck_inexact(bound: Bound, outs: list[ndarray]) -> None:
 
 
 def _is_wide(x: ndarray) -> bool:
-    """Return whether `ldexp` raises a 2 in the dtype of ``x`` to the power, instead of the Python number 2.0."""
+    """Return whether `ldexp` computes ``2 ** other`` with 2 in the dtype of ``x``, not with the Python number 2.0."""
     return dt.is_inexact(x.dtype) and x.dtype != dt.float32
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, dim_of, refuse
 from torchnp.core.errors import out_dtype, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import NOT_NUMERIC
 from torchnp.kernels.compare import gt
@@ -243,7 +243,7 @@ def _precheck_polar(bound: Bound, outs: list[ndarray]) -> None:
 
 @kernel("linalg_polar", differs=_NO_INTEGERS, writes=WriteSpec(out=_precheck_polar))
 def linalg_polar(A):
-    """Orthonormal columns and a Hermitian positive-semidefinite matrix, with A = U H."""
+    """U with orthonormal columns and a Hermitian positive-semidefinite H, with A = U H."""
     check_matrix("linalg.polar", A)
     check_inexact("linalg.polar", A)
     m, n = A.shape[-2:]
@@ -267,7 +267,7 @@ def linalg_matrix_sqrth(self):
 def _precheck_svd(bound: Bound, outs: list[ndarray]) -> None:
     """Check the ``out=`` tensors.
 
-    Without ``compute_uv``, torch fills those of the vectors with 0, so their elements may overlap.
+    Without ``compute_uv``, torch fills those for the vectors with 0, so their elements may overlap.
     """
     x, real = bound["self"], dt.to_real(bound["self"].dtype)
     whole = bound.get("compute_uv", True)
@@ -308,7 +308,7 @@ def _check_tolerances(name: str, **tolerances: Any) -> None:
 
 
 def _tolerances(a: ndarray, atol: Any, rtol: Any) -> tuple[ndarray, ndarray]:
-    """Return the absolute and the relative tolerance; by default the latter is 0 where the former is positive."""
+    """Return the absolute and relative tolerances; the relative default is 0 where the absolute one is positive."""
     absolute = np.asarray(0.0 if atol is None else atol)
     if rtol is not None:
         return absolute, np.asarray(rtol)

@@ -6,9 +6,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_matrices, check_type, dim_of
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._memory import check_size
 from torchnp.kernels.numerics.products import product
 from torchnp.kernels.slicing import narrow
@@ -91,7 +91,7 @@ _BLOCK: Threshold = 64  # rows that torch packs together with AVX512
 
 @kernel("_convert_weight_to_int4pack_for_cpu")
 def _convert_weight_to_int4pack_for_cpu(self, innerKTiles):
-    """4-bit weights, two in a byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows."""
+    """4-bit weights, two per byte, in the order of torch's AVX512 code: rows n and n + 32 of 64, or adjacent rows."""
     name = "_convert_weight_to_int4pack_cpu"
     check(self.ndim == 2, f"{name} : expect weight to be 2D tensor.")
     check(self.dtype == dt.int32, f"{name} : expect weight to be kInt.")
@@ -107,7 +107,7 @@ def _convert_weight_to_int4pack_for_cpu(self, innerKTiles):
 
 
 def _halves(block: ndarray) -> tuple[ndarray, ndarray]:
-    """Split a block into the rows for the low 4 bits and the rows for the high 4 bits of the bytes."""
+    """Split a block into the rows stored in the low 4 bits of the bytes, and those stored in the high 4 bits."""
     return (block[:32], block[32:]) if len(block) == _BLOCK else (block[::2], block[1::2])
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
 from torchnp.core.errors import not_implemented
+from torchnp.core.inplace_out_spec import WriteSpec
 from torchnp.core.python_scalars import item, scalar, whole
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import factory_dtype
 from torchnp.kernels.uniform_normal import (
@@ -204,8 +204,8 @@ _DOC = "A random permutation of 0 to n - 1: Fisher-Yates from the front, one ran
 _DIFFERS = ["randperm-swaps-forward", "randperm-fits", "missing-kernel"]
 rows("randperm randperm.generator", _randperm, _DOC, like=np.random.permutation, differs=_DIFFERS)
 
-_MANY = (2**32 - 1) // 20  # from this n on, torch uses 64-bit random words
-_FEW: Threshold = 4096  # if so many elements or fewer are left, they are swapped one after the other
+_MANY = (2**32 - 1) // 20  # from this ``n`` on, torch uses 64-bit random words
+_FEW: Threshold = 4096  # if at most this many elements are left, they are swapped one after the other
 
 
 def _shuffled(n: int, source: Generator) -> ndarray:
@@ -234,7 +234,7 @@ def _shuffled(n: int, source: Generator) -> ndarray:
 def _swap_block(items: ndarray, start: int, partners: ndarray, seen: ndarray, shared: ndarray) -> None:
     """Swap items[start + i] with items[partners[i]], in order of i.
 
-    Swaps that share no position with another one commute and are done at once; the few others are done in turn.
+    Swaps that share no position with another swap commute, and are done at once; the few others are done in order.
     """
     own = np.arange(start, start + partners.size)
     order = np.arange(partners.size, dtype=np.int32)

@@ -9,9 +9,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, refuse, require
+from torchnp.core.inplace_out_spec import WriteSpec
 from torchnp.core.python_scalars import item, real, scalar, single, whole
 from torchnp.core.target import since
-from torchnp.core.write_spec import WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_options, factory_dtype
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
@@ -267,9 +267,9 @@ def _window(
     length: int, periodic: bool = True, *factors: float, op: str, shape: Any, dtype: Any, layout: Any, device: Any,
     pin_memory: Any,
 ) -> ndarray:  # fmt: skip
-    """Make a window function's values with ``shape``, a function of the positions 0, 1, ... and of their number.
+    """Make the values of a window with ``shape``, a function of the positions 0, 1, ... and of their number.
 
-    A periodic window is a symmetric one with one more point, without its last value.
+    A periodic window is a symmetric window with one more point, without its last value.
     """
     check_options(layout, device, False)
     dtype = factory_dtype(dtype)

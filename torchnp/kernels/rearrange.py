@@ -9,9 +9,9 @@ import numpy as np
 
 from torchnp.core.checks import check, dim_of, refuse_elements, require, wrap_dim, wrap_dims
 from torchnp.core.errors import dim_out_of_range, negative_size, no_dimensions, shape_text
+from torchnp.core.inplace_out_spec import Bound, Step, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, Step, WriteSpec
 from torchnp.dtypes import INTS, can_cast, cast, complex32, int32, int64, promote_types, scalar_name
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, new_like, rarer
@@ -135,7 +135,7 @@ rows(
 
 @kernel("repeat_interleave.Tensor", like=np.repeat, differs=["repeats-keep-dtype", "repeat-output-size"])
 def repeat_interleave_tensor(repeats, *, output_size=None):
-    """Each index i, repeated ``repeats[i]`` times."""
+    """Each index i repeated ``repeats[i]`` times."""
     require("repeat_interleave_cpu", repeats.dtype, INTS if since("2.14") else (int32, int64))
     check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeat")
     if output_size is not None:
@@ -202,7 +202,7 @@ def _side(rows: int, columns: int, diagonal: int, lower: bool) -> ndarray:
 
 
 def _write_triangle(bound: Bound, target: ndarray, step: Step) -> None:
-    """Compute a triangle in place in an expanded target as torch does: compute it in a copy, then write its zeros.
+    """Write a triangle into an expanded target as torch does in place: compute it in a copy, then write its zeros.
 
     Overlap is an error only if the target's batch is not contiguous, and only after all other checks.
     """
@@ -321,7 +321,7 @@ def pixel_unshuffle(self, downscale_factor):
         if n % r:
             words = f"pixel_unshuffle expects {name} to be divisible by downscale_factor,"
             raise RuntimeError(f"{words} but input.size({d})={n} is not divisible by {r}")
-    if not self.size:  # torch clones empty tensors as they are
+    if not self.size:  # torch clones empty tensors without a change of shape
         return stride_rules.cloned(self)
     _check_pixels(self, "pixel_unshuffle")
     out = np.moveaxis(self.reshape(*batch, c, h // r, r, w // r, r), (-3, -1), (-4, -3))

@@ -11,10 +11,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse, require
 from torchnp.core.errors import cannot_cast, out_dtype
 from torchnp.core.fast_path import Quick, axes, is_float, within
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ranged_dims
 from torchnp.kernels.arithmetic import div
@@ -46,7 +46,7 @@ def _sum(x: ndarray, axes: Any, keepdim: bool, out: np.dtype) -> ndarray:
         return _add(x, axes, out, None, keepdim)
     if out == dt.bool_:
         return np.asarray(np.any(dt.cast(x, out), axes, keepdims=keepdim))
-    # If a sum takes several loops, torch does not round the input to ``out``: it adds in the opmath dtype at once.
+    # If a sum takes several loops, torch does not first round the input to ``out``, but adds it in the opmath dtype.
     narrow = x.dtype != out != dt.opmath(out) and not dt.is_complex(out)
     terms = x if narrow and _runs(x, axes, out) > 1 else dt.cast(x, out)
     total = add_reduce(dt.cast(terms, dt.opmath(out)), axes, keepdim)
@@ -97,7 +97,7 @@ def _quick_mean(self, *, dtype=None):
 
 
 def _twin(quick: Any, of: Any) -> Quick:
-    """Declare a fast path that may add in another order than the body.
+    """Declare a fast path that may add in another order than the full kernel.
 
     Its tolerance is 2 ulp of the sum or mean (``of``) of the absolute values.
     """
@@ -133,7 +133,7 @@ def _loops(x: ndarray, axes: Any, out: np.dtype) -> list[list[int]]:
 
 
 def _runs(x: ndarray, axes: Any, out: np.dtype) -> int:
-    """Return the number of loops of a sum."""
+    """Return the number of loops in which torch computes a sum."""
     return len(_loops(x, axes, out))
 
 
@@ -261,8 +261,8 @@ rows(
 def _precheck_nanmean(bound: Bound, outs: list[ndarray]) -> None:
     """Make the checks that torch makes first.
 
-    One of them: for an empty floating-point input, ``out=`` must not be of integers. It could hold the sum, but not the
-    quotient.
+    One of these checks: for an empty floating-point input, ``out=`` must not have an integer dtype, which could hold
+    the sum but not the quotient.
     """
     x, d = bound["self"], outs[0].dtype
     words = "nanmean(): integral types and 'Bool' are not supported for nanmean, even for empty tensors."

@@ -18,7 +18,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
 from torchnp.core.errors import expected_true, not_implemented, shape_text
-from torchnp.core.write_spec import Bound, WriteSpec
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import take_slices
 from torchnp.kernels._spatial import Ints, in_format, is_channels_last
@@ -33,14 +33,14 @@ ndarray = np.ndarray
 
 @dataclass(frozen=True)
 class Sampling:
-    """Indices and weights of the input elements that make each output element along one dimension: (out, taps) each."""
+    """Indices and weights of the input elements for each output element along one dimension, of shape (out, taps)."""
 
     index: ndarray
     weight: ndarray
-    count: ndarray | None = None  # the number of taps that each output element uses, if not all
+    count: ndarray | None = None  # the number of taps that each output element uses; None if it uses all
 
 
-Passes = list[tuple[int, Sampling]]  # an axis each
+Passes = list[tuple[int, Sampling]]  # one for each axis
 
 # ---------------------------------------------------------------- where samples lie
 
@@ -57,7 +57,7 @@ def scale_of(size: int, out: int, align_corners: bool, scale: float | None, dtyp
 def positions(
     size: int, out: int, align_corners: bool, scale: float | None, dtype: np.dtype, fused: bool = True
 ) -> ndarray:
-    """Return the output elements' positions in the input; ``fused`` if torch's file is compiled to use FMA."""
+    """Return the output elements' positions in the input; ``fused``: whether torch's file is compiled to use FMA."""
     step = scale_of(size, out, align_corners, scale, dtype)
     at = np.arange(out, dtype=dtype)
     if align_corners:
@@ -125,8 +125,8 @@ def cubic(
 def _keys(x: ndarray) -> ndarray:
     x = np.abs(x)
     a = x.dtype.type(-0.5)
-    # The exact FMA in double precision, too: as in torch, a remainder in place of a weight of 0 can make a nan of an
-    # infinity.
+    # Use the exact FMA in double precision, too: as in torch, it gives a remainder instead of a weight of 0, which can
+    # turn an infinity into nan.
     return np.where(x < 1, _inner(x, a, fma), np.where(x < 2, _outer(x, a, fma), 0))
 
 
@@ -161,7 +161,7 @@ def antialiased(mode: str, size: int, out: int, align_corners: bool, scale: floa
 # ---------------------------------------------------------------- sampling and its adjoint
 
 
-MANY_TAPS: Threshold = 64  # taps of an output element; sums of up to so many are in torch's order
+MANY_TAPS: Threshold = 64  # taps of an output element; up to this many are added in torch's order
 
 
 def _sample_by_product(x: ndarray, axis: int, s: Sampling) -> ndarray:
@@ -200,7 +200,7 @@ def sample_bytes(x: ndarray, axis: int, s: Sampling) -> ndarray:
     if s.index.shape[1] == 1 and (s.weight == 1).all():
         return sample(x, axis, s)
     weight = s.weight.copy()
-    for k in range(1, weight.shape[1] if s.count is None else 0):  # taps clamped to the edge are one, rounded once
+    for k in range(1, weight.shape[1] if s.count is None else 0):  # taps of one edge element count as one
         same = s.index[:, k] == s.index[:, k - 1]
         weight[same, k] += weight[same, k - 1]
         weight[same, k - 1] = 0
@@ -280,7 +280,7 @@ def _check_forward(x: ndarray, out: Ints, n: int) -> None:
 
 
 def without_inf(x: ndarray, sizes: Ints, out: Ints) -> ndarray:
-    """Turn inf into NaN if a dimension keeps its size, because torch then adds 0 times each element to itself."""
+    """Turn inf into NaN if a dimension keeps its size: torch then adds 0 times each element to that element."""
     if not any(map(operator.eq, sizes, out)) or np.isfinite(x).all():
         return x
     return np.where(np.isinf(x), x.dtype.type(np.nan), x)
@@ -312,7 +312,7 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
         name = f"upsample_{('', 'bi', 'tri')[n - 1]}{sampling.__name__}{n}d"
         raise not_implemented(_cpu_name(x, output_size, name, sampling.__name__), x.dtype)
     weights = dt.float64 if of_bytes else dt.opmath(x.dtype)
-    # For half types, torch's general loop stores weights in the half type, its channels_last loop in float32.
+    # For half types, torch's general loop stores weights in the half type, but its channels_last loop in float32.
     rounds = dt.is_half(x.dtype) and not averages and not _by_channels(x, output_size, sampling.__name__)
     passes = []
     for d in reversed(range(n)):
@@ -323,7 +323,7 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
         if rounds:
             s = _rounded(s, x.dtype)
         if averages and d == 0 and output_size[1] == 1 and not (of_bytes or (is_channels_last(x) and x.shape[1] > 1)):
-            # torch treats a column as a row here, and uses the weights of its first element throughout.
+            # torch treats a column as a row here, and uses the weights of its first element for all elements.
             s = Sampling(*(np.repeat(part[:1], out, 0) for part in (s.index, s.weight, s.count) if part is not None))
         passes.append((2 + d, s))
     sizes = x.shape[2:] if sampling is linear and not of_bytes else ()
@@ -331,7 +331,7 @@ def interpolated(x, output_size, align, *scales, sampling, averages=False):
 
 
 def _needed(x: ndarray, passes: Passes) -> tuple[ndarray, Passes]:
-    """Keep only the elements that the taps read, along each axis of which they read less than half."""
+    """Along each axis of which the taps read less than half, keep only the elements that they read."""
     kept = []
     for axis, s in passes:
         if 2 * s.index.size < x.shape[axis]:
@@ -346,7 +346,7 @@ _LARGE: Threshold = 1 << 17
 
 
 def _sampled(x: ndarray, passes: Passes, output_size: Ints, sizes: Ints) -> ndarray:
-    """Sample along one axis after the other; first apply `without_inf`, for an input that had these sizes."""
+    """Sample along one axis after the other; before that, apply `without_inf` for the input's original ``sizes``."""
     run = sample_bytes if x.dtype == dt.uint8 else sample
 
     def few(part: ndarray) -> ndarray:
@@ -364,13 +364,14 @@ def _sampled(x: ndarray, passes: Passes, output_size: Ints, sizes: Ints) -> ndar
         return few(x)
     out = np.empty((*x.shape[:2], *output_size), x.dtype)
     channels = list(blocks(x.shape[1], max(_LARGE // plane, 1)))
-    images = blocks(len(x), max(_LARGE // (plane * x.shape[1]), 1))  # of few channels, several at a time
+    # Images with few channels are processed several at a time.
+    images = blocks(len(x), max(_LARGE // (plane * x.shape[1]), 1))
     share(work, [(i, part) for i in images for part in channels])
     return out
 
 
 def _rounded(s: Sampling, dtype: np.dtype) -> Sampling:
-    """Round weights to a half type as torch's general loop does: of two, the first is 1 minus the rounded second."""
+    """Round weights to a half type as torch's general loop does; the first of two is 1 minus the rounded second."""
     weight = dt.cast(s.weight, dtype)
     if weight.shape[1] == 2:
         weight[:, 0] = 1 - weight[:, 1]

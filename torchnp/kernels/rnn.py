@@ -1,4 +1,4 @@
-"""Recurrent networks: single cells, and layers that run cells over whole sequences."""
+"""Recurrent networks: single cells, and layers that apply cells to whole sequences."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels.arithmetic import add, mul
-from torchnp.kernels.contraction import linear as any_linear
 from torchnp.kernels.dropout import dropout as drop
+from torchnp.kernels.tensor_products import linear as any_linear
 from torchnp.layout import stride_rules
 
 ndarray = np.ndarray
@@ -38,7 +38,7 @@ Cell = Callable[[ndarray, State, Weights], State]
 # ---------------------------------------------------------------- cells: (gates of the input, state) -> new state
 
 
-_USUAL = frozenset({dt.float32, dt.float64, *dt.HALVES, dt.complex64, dt.complex128})  # all others raise in some op
+_USUAL = frozenset({dt.float32, dt.float64, *dt.HALVES, dt.complex64, dt.complex128})  # others raise errors in some op
 
 
 def _sigmoid(x: ndarray) -> ndarray:
@@ -198,7 +198,7 @@ def half_lstm(x: ndarray, state: State, w: Weights, reverse: bool) -> tuple[ndar
 def _half_layer(
     x: ndarray, state: State, w: Weights, reverse: bool, sizes: Sequence[int] | None
 ) -> tuple[ndarray, State]:
-    """Run `half_lstm` over a sequence, or over packed ones of equal length, with the rounded sum of two biases."""
+    """Run `half_lstm` over sequences, or over packed sequences of equal length, with the rounded sum of two biases."""
     bias = None
     if w.bias_ih is not None and w.bias_hh is not None:
         bias = dt.cast(add(w.bias_ih, w.bias_hh), dt.opmath(x.dtype))
@@ -290,7 +290,7 @@ def _one(input: ndarray, hx: Any, w_ih: ndarray, w_hh: ndarray, b_ih: Any, b_hh:
     states = _states(cell, hx, "lstm_cell")
     for x in (input, w_ih, w_hh):
         wrap_dim(1, x.ndim)
-    if cell in (_tanh, _relu):  # torch checks the gates of these before the input, those of an LSTM after it
+    if cell in (_tanh, _relu):  # for these, torch checks the gates before the input, for an LSTM after it
         _check_gates(cell, w_ih, w_hh)
     size, wanted = input.shape[-1], w_ih.shape[1]
     check(size == wanted, f"input has inconsistent input_size: got {size} expected {wanted}")

@@ -11,8 +11,8 @@ import numpy as np
 
 from torchnp.core.checks import broadcast_shapes, check, require
 from torchnp.core.errors import found_dtype
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import INTS, c_name, cast, float32, float64, int64, is_floating, opmath, scalar_name
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics import rejection
@@ -28,7 +28,7 @@ Sample = Callable[[Generator, int], ndarray]
 
 
 def _exactly(dtype: np.dtype, function: Callable[[float], float], ufunc: np.ufunc) -> Callable[[ndarray], ndarray]:
-    """Return the C library's function for float64; for other dtypes, NumPy's result is equal after rounding."""
+    """Return the C library's function for float64, else NumPy's, whose results are equal after rounding."""
     return (lambda x: libm(function, x)) if dtype == float64 else ufunc
 
 

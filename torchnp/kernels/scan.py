@@ -12,9 +12,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_type, dim_of, refuse, require, wrap_dim
 from torchnp.core.fast_path import exact, is_axis
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import element_strides
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, share_tiles
@@ -34,7 +34,7 @@ ndarray = np.ndarray
 # torch accumulates float32 in double; half types in float32.
 _WIDE = {dt.float32: dt.float64, dt.complex64: dt.complex128, dt.float16: dt.float32, dt.bfloat16: dt.float32}
 
-_COLUMNS: Threshold = 1 << 9  # sums side by side; from here on, a ufunc call per step is faster than `accumulate`
+_COLUMNS: Threshold = 1 << 9  # sums side by side; from here on, one ufunc call per step is faster than `accumulate`
 
 
 def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndarray:
@@ -54,7 +54,7 @@ def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndar
 
 
 def _accumulate(ufunc: np.ufunc, x: ndarray, axis: int, wide: np.dtype, out: np.dtype, from_zero: bool) -> ndarray:
-    """Apply ``ufunc.accumulate`` in the dtype ``wide``, tile by tile, and return the result as ``out``.
+    """Apply ``ufunc.accumulate`` in the dtype ``wide``, tile by tile, and return the result in the dtype ``out``.
 
     ``from_zero`` turns results of -0 into 0.
     """
@@ -195,7 +195,7 @@ def _complex_logcumsumexp(x: ndarray, axis: int) -> ndarray:
 
 
 def _running(x: ndarray, dim: int, *, op: str, ufunc: np.ufunc) -> tuple[ndarray, ndarray]:
-    """Return running extrema and their indices: of equal elements the last, and after a NaN the last NaN."""
+    """Return running extrema and their indices: the last of equal elements, and after a NaN the last NaN."""
     if x.ndim == 0 and dim not in (0, -1):
         raise IndexError(f"{op}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
     if x.size == 0 and since("2.14"):
@@ -222,7 +222,7 @@ def _written(self, values, indices, dim, *, op, running):
         for x in (values, indices) if d != axis else ():
             wrap_dim(d, x.ndim)
     for target, value in zip((values, indices), running(self, dim), strict=True):
-        # torch writes in the shape of self, by each target's own strides.
+        # torch writes elements in the shape of ``self``, with each target's own strides.
         as_strided(target, self.shape, element_strides(target)[: self.ndim])[...] = value
 
 
@@ -240,5 +240,5 @@ rows("_cummin_helper", _written, "`cummin` written into ``values`` and ``indices
 
 @kernel("cummaxmin_backward")
 def cummaxmin_backward(grad, input, indices, dim):
-    """Gradient of `cummax` and `cummin`: each gradient is added to the element that was the extremum."""
+    """Gradient of `cummax` and `cummin`: each gradient, added to the element that was the extremum."""
     return scatter_add(np.zeros(input.shape, input.dtype), dim, indices, grad) if input.size else input

@@ -9,15 +9,15 @@ import numpy as np
 from torchnp.core.checks import check, refuse, refuse_elements, warn, wrap_dim
 from torchnp.core.errors import dim_out_of_range, index_out_of_range, no_dimensions, shape_text, unknown_reduction
 from torchnp.core.fast_path import FEW_INDICES, exact, is_float
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, precheck_apart
 from torchnp.core.python_scalars import item, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec, precheck_apart
 from torchnp.dtypes import COMPLEXES, HALVES, bool_, cast, complex32, int64, is_complex, is_inexact, opmath, scalar_name
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, copy_to_write, memory_of, orders, rarer
 from torchnp.kernels.arithmetic import add, half_sum
 from torchnp.kernels.limits import maximum, minimum
-from torchnp.kernels.numerics import accumulate
+from torchnp.kernels.numerics import indexed_reductions as indexed
 from torchnp.kernels.numerics.blocks import STRIP
 from torchnp.kernels.numerics.vector_tails import alone_among
 from torchnp.kernels.slicing import at, select
@@ -59,20 +59,20 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
         return copy_to_write(self)
     i, shape = index.reshape(index.shape or (1,)), self.shape or (1,)
     _check_code(self, reduce, include_self, "scalar" if src is None else "tensor")
-    accumulate.check_bounds(i[(slice(1),) * i.ndim], dim, shape[dim])  # torch checks the first index before ``value``
+    indexed.check_bounds(i[(slice(1),) * i.ndim], dim, shape[dim])  # torch checks the first index before ``value``
     values = scalar(value, self.dtype) if src is None else src.reshape(src.shape or (1,))[tuple(map(slice, i.shape))]
-    accumulate.check_bounds(i, dim, shape[dim])
+    indexed.check_bounds(i, dim, shape[dim])
     out = copy_to_write(self)
     if reduce is None:
         flat, steps = memory_of(out.reshape(shape))
-        for part, places in accumulate.linear_parts(i, steps, dim):
+        for part, places in indexed.linear_parts(i, steps, dim):
             bits(flat)[places] = bits(values if src is None else values[part])
         return out
     values, wide = np.broadcast_to(values, i.shape), opmath(self.dtype)
-    if reduce == "sum" and include_self and (wide == self.dtype or i.size * accumulate.RARE >= out.size):
+    if reduce == "sum" and include_self and (wide == self.dtype or i.size * indexed.RARE >= out.size):
         total = cast(out, wide)
         flat, steps = memory_of(total.reshape(shape))
-        for part, places in accumulate.linear_parts(i, steps, dim):
+        for part, places in indexed.linear_parts(i, steps, dim):
             np.add.at(flat, places.reshape(-1), cast(values[part], wide).reshape(-1))
         return cast(total, self.dtype)
     return _reduce_into(out.reshape(shape), i, dim, values, reduce, include_self).reshape(self.shape)
@@ -81,27 +81,27 @@ def _scattered(self, dim, index, *, op, src=None, value=None, reduce=None, inclu
 def _reduce_into(out: ndarray, index: ndarray, dim: int, values: ndarray, *how: Any) -> ndarray:
     """Reduce values at ``index`` along a dimension, as `reduce_at` does, into an array of any layout.
 
-    Return the array, which may be written, or a new one.
+    Return ``out``, which may be overwritten, or a new array.
     """
-    if index.size * accumulate.RARE < out.size:
+    if index.size * indexed.RARE < out.size:
         flat, steps = memory_of(out)
-        named, places = np.unique(accumulate.linear(index, steps, dim), return_inverse=True)
-        flat[named] = accumulate.reduce_at(flat[named], places.reshape(-1), values.reshape(-1), *how)
+        named, places = np.unique(indexed.linear(index, steps, dim), return_inverse=True)
+        flat[named] = indexed.reduce_at(flat[named], places.reshape(-1), values.reshape(-1), *how)
         return out
-    places = accumulate.linear(index, contiguous(out.shape), dim)
-    return accumulate.reduce_at(out.reshape(-1), places.reshape(-1), values.reshape(-1), *how).reshape(out.shape)
+    places = indexed.linear(index, contiguous(out.shape), dim)
+    return indexed.reduce_at(out.reshape(-1), places.reshape(-1), values.reshape(-1), *how).reshape(out.shape)
 
 
 def _check_kinds(self: ndarray, dim: int, index: ndarray, src: ndarray | None) -> int:
     dim = wrap_dim(dim, self.ndim)
-    check(index.dtype in accumulate.INDEX_DTYPES or not index.size, "scatter(): Expected dtype int32/int64 for index")
+    check(index.dtype in indexed.INDEX_DTYPES or not index.size, "scatter(): Expected dtype int32/int64 for index")
     words = "scatter(): Expected self.dtype to be equal to src.dtype"
     check(src is None or self.dtype == src.dtype, words)
     return dim
 
 
 def _precheck_scatter(bound: Bound, written: list[ndarray]) -> None:
-    """In place, check dtypes and sizes before memory, as torch does."""
+    """In place, check dtypes and sizes before overlap in memory, as torch does."""
     self, index, src = written[0], bound["index"], bound.get("src")
     dim = _check_kinds(self, bound["dim"], index, src)
     if index.size:
@@ -171,7 +171,7 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     if index.ndim > 1:
         words = f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type:"
         raise IndexError(f"{words} {scalar_name(index.dtype)} and size: {shape_text(index.shape)}")
-    if index.dtype not in accumulate.INDEX_DTYPES:
+    if index.dtype not in indexed.INDEX_DTYPES:
         raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {scalar_name(index.dtype)}")
     if self.dtype != source.dtype:
         words = f"{name}: self ({scalar_name(self.dtype)}) and source ({scalar_name(source.dtype)}) must have the same"
@@ -188,7 +188,7 @@ def _check_index_source(self: ndarray, dim: int, index: ndarray, source: ndarray
     return dim
 
 
-_BY_ROWS: Threshold = 16  # elements of the source per row of self; from so many on, torch adds row by row
+_BY_ROWS: Threshold = 16  # elements of the source per row of ``self``; from here on, torch adds row by row
 
 
 def _quick_index_add(self, dim, index, source):
@@ -232,7 +232,7 @@ def index_add(self, dim, index, source, *, alpha=1):
     if index.size or self.ndim < 2:
         rare = "add_stub" if self.ndim > 1 else "index_add_"
         if self.ndim > 1 and self.size and not whole:  # torch checks the first index before it adds
-            check(accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None, index_out_of_range())
+            check(indexed.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None, index_out_of_range())
         by_rows = whole and dim == 0 and self.size and source.size >= _BY_ROWS * len(self) and source.flags.c_contiguous
         summed = "scatter_add_expanded_index" if by_rows else "scatter_gather_tensor_cpu"
         refuse_elements(summed if whole else rare, self, rarer("2.14", RARE) if whole else RARE)
@@ -241,8 +241,8 @@ def index_add(self, dim, index, source, *, alpha=1):
     # Multiplying a complex number by 1 changes it if it has nan or infinities.
     factor = None if one and (whole or not is_complex(self.dtype)) else scalar(alpha, self.dtype)
     if whole:
-        accumulate.check_bounds(index, dim, self.shape[dim])
-    check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
+        indexed.check_bounds(index, dim, self.shape[dim])
+    check(indexed.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     rounds = is_inexact(self.dtype) and (factor is not None or is_complex(self.dtype))
     if self.ndim > 1 and not whole and rounds:
         return _add_slices(self, dim, index.reshape(-1), source, 1 if factor is None else item(factor))
@@ -271,7 +271,7 @@ def _add_along(out: ndarray, dim: int, index: ndarray, source: ndarray) -> None:
     size, row = out.shape[1], out[0, 0].size
     for part in blocks(len(out), max(STRIP // max(index.size * row, 1), 1)):
         places = np.arange(len(out))[part][:, None] * size + index if len(out) > 1 else index
-        accumulate.add_rows(out.reshape(-1, row), places.reshape(-1), source[part].reshape(-1, row))
+        indexed.add_rows(out.reshape(-1, row), places.reshape(-1), source[part].reshape(-1, row))
 
 
 def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha: Any) -> ndarray:
@@ -300,7 +300,7 @@ def _add_slices(self: ndarray, dim: int, index: ndarray, source: ndarray, alpha:
 
 
 def _precheck_index_copy(bound: Bound, targets: list[ndarray]) -> None:
-    """Check the dimension, then memory: torch checks these before anything else."""
+    """Check the dimension, then overlap in memory; torch checks these before anything else."""
     wrap_dim(bound["dim"], targets[0].ndim)
     check_target(targets[0])
     precheck_apart(bound, targets)
@@ -346,7 +346,7 @@ def index_copy(self, dim, index, source):
     refuse("index_copy_cpu", self.dtype, RARE)
     if 0 in mine:
         return copy_to_write(self)
-    accumulate.check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
+    indexed.check_bounds(index, dim, extent, IndexError, "index_copy_(): ")
     out = copy_to_write(self)
     shape = self.shape or (1,)
     bits(out).reshape(shape)[at(dim, index.reshape(-1))] = bits(source).reshape(source.shape or (1,) * len(shape))
@@ -413,9 +413,9 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         refuse("index_func_", self.dtype, _NO_INDEX_REDUCE)
     elif index.size:
         select(self, dim, 0)  # torch first makes a view of one slice
-        if accumulate.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None:  # torch checks index by index
+        if indexed.out_of_bounds(index.reshape(-1)[:1], self.shape[dim]) is None:  # torch checks index by index
             _refuse_index_reduce(self, reduce)
-    check(accumulate.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
+    check(indexed.out_of_bounds(index, self.shape[dim] if self.ndim else 1) is None, index_out_of_range())
     out = copy_to_write(self)
     if not index.size:
         return out
@@ -428,18 +428,18 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         return out
     shape = out.shape or (1,)
     i = np.broadcast_to(index.reshape([-1 if d == dim else 1 for d in range(len(shape))]), source.shape or (1,))
-    # For a mean, torch counts by `index_add` of ones, which rounds half types once if it calls scatter_add.
+    # For a mean, torch counts with `index_add` of ones; if that calls scatter_add, half types are rounded once.
     steps = self.ndim < 2 or dim not in (0, self.ndim - 1) or index.dtype != int64
     out = _reduce_into(out.reshape(shape), i, dim, source, reduce, include_self, True, steps)
     return out.reshape(self.shape)
 
 
-_LONG: Threshold = 1 << 10  # elements of a slice from which on slices are reduced one after the other
+_LONG: Threshold = 1 << 10  # elements of a slice; from here on, slices are reduced one after the other
 _OF_SLICES: dict[str, Any] = {"amax": maximum, "amin": minimum, "prod": np.multiply}
 
 
 def _reduce_slices(out: ndarray, dim: int, index: ndarray, source: ndarray, reduce: str, include_self: bool) -> None:
-    """Reduce slices of the source into those of ``out`` that a vector names, as torch does."""
+    """Reduce each slice of the source into the slice of ``out`` at its index, as torch does."""
     reached = set()
     for k, position in enumerate(index.tolist()):
         into, new = out[at(dim, position)], source[at(dim, k)]

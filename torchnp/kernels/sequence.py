@@ -16,7 +16,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels._memory import check_size, empty_in_order
 from torchnp.kernels.extrema import min_all
-from torchnp.kernels.numerics.accumulate import INDEX_DTYPES, add_rows
+from torchnp.kernels.numerics.indexed_reductions import INDEX_DTYPES, add_rows
 from torchnp.kernels.slicing import select, slice_tensor
 
 ndarray = np.ndarray
@@ -276,7 +276,7 @@ def _segment_reduce_backward(grad, output, data, reduce, *, lengths=None, offset
 
 
 def _prod_gradient(rows: ndarray, segment: ndarray, grad: ndarray, result: ndarray, initial: Any) -> ndarray:
-    """Return grad times the product of all other factors: result / value, or for zeros and NaN the product."""
+    """Return grad times the product of all other factors: result / value, or for zeros and NaN the product itself."""
     found = grad * result / rows
     start = 1.0 if initial is None else float(initial)
     for i, j in zip(*np.nonzero((rows == 0) | (rows != rows))):

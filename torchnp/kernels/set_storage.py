@@ -1,4 +1,4 @@
-"""Ops that replace a tensor's storage in torch; an array keeps its memory, so the result is an array on the new one."""
+"""Ops that replace a tensor's storage in torch. An array keeps its memory: the result is a new array on the storage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ndarray = np.ndarray
 
 
 def _window(self: ndarray, source: ndarray, offset: int, size: Sequence[int], stride: Sequence[int]) -> ndarray:
-    """Return a window on ``source``'s memory in ``self``'s dtype, ``offset`` elements after ``source``'s start."""
+    """Return a view of ``source``'s memory in ``self``'s dtype, ``offset`` elements after ``source``'s start."""
     memory, start = storage(source)
     flat = memory.reshape(-1).view(np.uint8)
     whole = flat[: flat.size - flat.size % self.itemsize].view(self.dtype)

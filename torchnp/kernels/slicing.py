@@ -1,4 +1,4 @@
-"""Views on parts of a tensor: one position, a range, pieces, a diagonal."""
+"""Views of parts of a tensor: one position, a range, pieces, a diagonal."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from torchnp.core.checks import check, dim_of, wrap_dim
 from torchnp.core.errors import expected_true, shape_text
+from torchnp.core.inplace_out_spec import WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import WriteSpec
 from torchnp.dtypes import int64, is_integral, scalar_name
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import element_strides, storage_offset, window
@@ -74,13 +74,13 @@ def slice_tensor(self, dim=0, start=None, end=None, step=1):
 
 @kernel("slice_inverse", differs=["as-strided-storage"])
 def slice_inverse(self, src, dim=0, start=None, end=None, step=1):
-    """The tensor, in the layout of ``src``, of which ``self`` is a slice."""
+    """The tensor of which ``self`` is a slice, with the sizes, strides and offset of ``src``."""
     return as_strided(self, src.shape, element_strides(src), storage_offset(src))
 
 
 @kernel("narrow", like=np.ndarray.__getitem__, differs=["narrow-bounds"])
 def narrow(self, dim, start, length):
-    """``length`` indices of a dimension from ``start`` on; an index out of range is an error."""
+    """The ``length`` indices of a dimension from ``start`` on; an index out of range is an error."""
     check(self.ndim > 0, "narrow() cannot be applied to a 0-dim tensor.")
     # torch also accepts tensors with one number.
     start, length = (int(n.item()) if isinstance(n, ndarray) else n for n in (start, length))
@@ -190,7 +190,7 @@ def _tensor_split(self, given, dim):
 
 rows(
     "tensor_split.sections tensor_split.indices tensor_split.tensor_indices_or_sections", _tensor_split,
-    "A number of pieces, the first ones larger by one if the size does not divide, or pieces split at the indices.",
+    "Pieces split at the indices, or a number of pieces, the first of which may be larger by one.",
     like=np.array_split, differs=["tensor-split-long"],
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""softmax and log_softmax, with their backward functions."""
+"""softmax and log_softmax, and their gradients."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ _ORDER = "torch adds in an order that changes with the processor, and its exp is
 
 
 def _log_magnitudes(self, dim, half_to_float):
-    """Return the size of the terms that log_softmax adds and subtracts, to which its rounding errors are relative."""
+    """Return the magnitudes of the terms that log_softmax adds; its rounding errors are relative to these."""
     return np.abs(self - self.max(dim, keepdims=True)) + np.log(self.shape[dim]) + 1
 
 
 def _quick_softmax(self, dim, half_to_float):
-    """Compute few float32 or float64 elements; return None for other arguments."""
+    """Compute softmax of few float32 or float64 elements; return None for other arguments."""
     if not _is_few(self, dim, half_to_float):
         return None
     y = np.subtract(self, _max(self, dim, None, None, True))
@@ -70,7 +70,7 @@ def _quick_softmax(self, dim, half_to_float):
 
 
 def _few_sums(y: ndarray, dim: int) -> ndarray:
-    """Return broadcastable sums along a dimension; of short rows, every column gets the sum, which is faster."""
+    """Return broadcastable sums along a dimension; if rows are short, put the sum in every column, which is faster."""
     n = y.shape[-1]
     if n <= 16 and (dim == -1 or dim == y.ndim - 1):
         return y.dot(ones((n, n), y.dtype))
@@ -211,7 +211,7 @@ def _softmax_backward_rows(grad: ndarray, out: ndarray, found: ndarray) -> None:
 
 
 def _softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: np.dtype) -> ndarray:
-    start = -0.0 if axis == grad.ndim - 1 else 0.0  # torch starts sums of rows at the first product, of columns at 0
+    start = -0.0 if axis == grad.ndim - 1 else 0.0  # torch starts sums of rows with the first product, others with 0
     return (grad - np.add.reduce(grad * out, axis, keepdims=True, initial=start)) * out
 
 
@@ -235,7 +235,7 @@ def _log_softmax_backward_whole(grad: ndarray, out: ndarray, axis: int, dtype: n
 
 
 def _quick_softmax_backward(grad_output, output, dim, input_dtype):
-    """Compute two row-major float32 or float64 tensors, bit for bit as the body; return None for others."""
+    """Return the full kernel's result, bit for bit, for row-major float32 or float64 tensors; else None."""
     if (
         not is_float(grad_output)
         or type(output) is not ndarray
@@ -274,6 +274,6 @@ def _masked_softmax_backward(grad_output, output, mask, dim=None):
     kept = ~mask
     inner = dt.opmath(output.dtype)
     grad, out = (np.where(kept, dt.cast(x, inner), inner.type(0)) for x in (grad_output, output))
-    total = add_reduce(grad * out, (axis,), True) + inner.type(0)  # torch starts sums with 0 here, also of rows
+    total = add_reduce(grad * out, (axis,), True) + inner.type(0)  # here torch starts the sums of rows with 0, too
     found = dt.cast(np.where(kept, (grad - total) * out, inner.type(0)), output.dtype)
     return place(found, layout_of(grad_output)[1] if grad_output.flags.c_contiguous else contiguous(found.shape))

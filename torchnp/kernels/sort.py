@@ -12,8 +12,8 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse, wrap_dim
 from torchnp.core.errors import not_implemented, tensor_type
 from torchnp.core.fast_path import exact, is_axis, is_float
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import FEW, NOT_ORDERED, ordered
 from torchnp.kernels.extrema import taken
@@ -25,7 +25,7 @@ ndarray = np.ndarray
 
 
 def sort_keys(x: ndarray) -> ndarray:
-    """Return unsigned integers in the order of the elements; -0 and 0 are equal, NaN is the largest."""
+    """Return unsigned integers in the order of the elements; -0 and 0 are equal, NaN counts as the largest."""
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     if x.dtype.kind in "bu":
         return x.view(unsigned)
@@ -62,7 +62,7 @@ def _by_lines(find: Callable[[ndarray], ndarray], x: ndarray, axis: int, length:
 
 
 def stable_order(x: ndarray, axis: int, descending: bool, k: int | None = None) -> ndarray:
-    """Return the indices that sort along an axis, or the first k; equal elements keep their order in any case."""
+    """Return the indices that sort along an axis, or the first k of them; equal elements always keep their order."""
     n, find = x.shape[axis], _sorting
     if k is not None and 0 < k <= n // 4:
         find = partial(_first, k=k)
@@ -114,7 +114,7 @@ def _at_rank(keys: ndarray, rank: int) -> ndarray:
 
 
 def _quick_sort(self, dim=-1, descending=False):
-    """Sort few elements: stable sorts of the elements and of their positions end in the same order."""
+    """Sort few elements, and separately their positions; both sorts are stable, so their orders are the same."""
     if descending is not False or not is_float(self) or not 0 < self.size <= 4 * FEW:
         return None
     if not is_axis(dim, self.ndim) or not self.flags.c_contiguous:
@@ -130,7 +130,7 @@ _quick_sort_stable = exact(lambda self, *, stable, dim=-1, descending=False: _qu
 
 @kernel("sort.stable", like=np.sort, differs=[*_ORDER, "sort-with-indices"], quick=_quick_sort_stable)
 def sort_stable(self, *, stable, dim=-1, descending=False):
-    """Elements sorted along a dimension, and their indices; NaN is the largest."""
+    """Elements sorted along a dimension, and their indices; NaN counts as the largest."""
     axis = wrap_dim(dim, self.ndim)
     check(not dt.is_complex(self.dtype), " Sort does not support complex dtypes on CPU")
     if self.ndim and self.dtype in dt.FLOAT8S:
@@ -148,7 +148,7 @@ def _sorted(self, *, stable=False, dim, descending):
 
 
 rows(
-    "sort", _sorted, "Elements sorted along a dimension, and their indices; NaN is the largest.",
+    "sort", _sorted, "Elements sorted along a dimension, and their indices; NaN counts as the largest.",
     like=np.sort, differs=[*_ORDER, "sort-with-indices"], quick=exact(_quick_sort),
 )  # fmt: skip
 rows(
@@ -163,7 +163,7 @@ rows(
 
 @kernel("topk", differs=["topk-ordered"])
 def topk(self, k, dim=-1, largest=True, sorted=True):
-    """The k largest or smallest elements along a dimension and their indices, in order; NaN is the largest."""
+    """The k largest or smallest elements along a dimension and their indices, in order; NaN counts as the largest."""
     axis = wrap_dim(dim, self.ndim)
     check(0 <= k <= (self.shape[axis] if self.ndim else 1), "selected index k out of range")
     check(not dt.is_complex(self.dtype), " topk does not support complex dtypes on CPU")
@@ -180,7 +180,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
 
 @kernel("kthvalue", like=np.partition, differs=["max-with-indices", "zero-dim-axis", "missing-kernel"])
 def kthvalue(self, k, dim=-1, keepdim=False):
-    """The k-th smallest element along a dimension, counted from 1, and its index; NaN is the largest."""
+    """The k-th smallest element (k from 1) along a dimension, and its index; NaN counts as the largest."""
     axis = wrap_dim(dim, self.ndim)
     length = self.shape[axis] if self.ndim else 1
     check(length, f"kthvalue(): Expected reduction dim {axis} to have non-zero size.", IndexError)
@@ -205,7 +205,7 @@ def _middle(lines: ndarray, skip_nan: bool) -> ndarray:
     is_nan = lines != lines
     if not skip_nan:
         return np.where(is_nan.any(-1, keepdims=True), is_nan.argmax(-1, keepdims=True), _at_rank(keys, middle))
-    # Give NaNs the smallest key, so many of them that the middle of all keys is the middle of the numbers.
+    # Give as many NaNs the smallest key as are needed to make the middle of all keys the middle of the numbers.
     count = np.add.accumulate(is_nan, -1, np.int64)
     smallest = middle - (lines.shape[1] - count[:, -1:] - 1) // 2
     keys[is_nan & (count <= smallest)] = 0
@@ -222,7 +222,7 @@ _MEDIAN = WriteSpec(out=_precheck_median)
 
 
 def _median(x: ndarray, *, skip_nan: bool) -> ndarray:
-    if x.size == 0:  # torch returns NaN converted as C++ does
+    if x.size == 0:  # torch returns NaN, converted as in C++
         if dt.is_inexact(x.dtype):
             return np.full((), np.nan, x.dtype)
         lowest = {dt.int32: -(1 << 31), dt.int64: -(1 << 63), dt.uint64: 1 << 63}

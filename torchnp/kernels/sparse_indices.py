@@ -73,7 +73,7 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=Fal
 
 
 def _row_numbers(starts: ndarray, each: int) -> ndarray:
-    """Return the row of each value of each batch; 0 for values in no row, whose result torch does not write."""
+    """Return the row of each value of each batch; 0 for values in no row, for which torch writes no result."""
     ends = np.clip(starts, 0, each)
     counts = np.maximum(np.diff(ends), 0)
     batch, row = np.nonzero(counts)
@@ -149,7 +149,7 @@ def _check_compressed(
     check(all(x == tuple(size[:batch]) for x in found), words)
     shape = list(size[batch : batch + 2])
     for i in range(2) if block else ():
-        edge = values.shape[batch + 1 + i] or 1  # empty blocks count as single positions
+        edge = values.shape[batch + 1 + i] or 1  # the sizes of empty blocks count as 1
         words = f"tensor shape[{batch + i}] (={shape[i]}) must be divisible with blocksize[{i}] (={edge})"
         check(shape[i] % edge == 0, f"{words} as defined by values shape")
         shape[i] //= edge

@@ -1,4 +1,4 @@
-"""Special functions; SciPy is imported when one that needs it is first called."""
+"""Special functions; SciPy is imported at the first call of a function that needs it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, require
+from torchnp.core.inplace_out_spec import NO_VECTORS, Bound, WriteSpec
 from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import NO_VECTORS, Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import FLOATS, WIDE, binary, check_result_dtype, finish, int_to_float, same, unary
 from torchnp.kernels.arithmetic import add, add_scalar, mul
@@ -54,7 +54,7 @@ rows(
 
 
 def _lgamma(x: ndarray) -> ndarray:
-    """Compute lgamma by SciPy, with torch's results at -inf (inf), near 0, and for large float32 (early overflow)."""
+    """Compute lgamma with SciPy, with torch's results at -inf (inf), near 0, and for large float32 (early overflow)."""
     value = scipy_special("gammaln")(x)
     size = np.abs(x)
     if x.dtype == dt.float64:
@@ -112,7 +112,7 @@ def polygamma(n: int, self: ndarray) -> ndarray:
     if n == 1:
         return finish(_trigamma(x), out)
     kind = x.dtype.type
-    factorial = np.exp(np.float64(kind(scipy_special("gammaln")(n + 1.0))))  # inexact, as torch's is
+    factorial = np.exp(np.float64(kind(scipy_special("gammaln")(n + 1.0))))  # inexact, as in torch
     factor = kind(factorial if n % 2 else -factorial)
     # torch computes the terms of half types in float32, where they cancel below zero.
     zeta = _zeta_in_single(n + 1, x) if dt.is_half(out) else _zeta(np.float64(n + 1), x.astype(np.float64))
@@ -180,7 +180,7 @@ _ZETA = (
     *(-2.950130727918164224e12, 1.1646782814350067249e14, -4.5979787224074726105e15),
     *(1.8152105401943546773e17, -7.1661652561756670113e18),
 )
-_ZETA_STEPS = 1000  # for q below minus this, SciPy's value is used
+_ZETA_STEPS = 1000  # for q below minus this number, SciPy's value is used
 
 
 def _power(base: ndarray, exponent: ndarray) -> ndarray:
@@ -222,12 +222,12 @@ zeta = binary(
 
 
 def _incomplete(name: str, first: float) -> Callable[[ndarray, ndarray], ndarray]:
-    """Return an incomplete gamma function with ``first`` at x = 0; torch checks for zero and infinity before NaN."""
+    """Return an incomplete gamma function that is ``first`` at x = 0; zero and infinity are checked before NaN."""
     function = scipy_special(name)
 
     def gamma(a: ndarray, x: ndarray) -> ndarray:
         value = function(a, x)
-        if x.dtype == dt.float32:  # if torch's factor would be below the smallest normal number, its tail is 0
+        if x.dtype == dt.float32:  # torch's tail is 0 if its factor would be below the smallest normal number
             log_factor = a * np.log(x) - x - scipy_special("gammaln")(a)
             tail = (a > 0) & (value == value) & ((x > 1.1) & (x >= a) if first else (x <= 1) | (x <= a))
             far = (np.abs(a - x) > 0.4 * a) & (a > 0) & (value == value)

@@ -9,8 +9,8 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_type
 from torchnp.core.errors import expected_true
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.arithmetic import mul, sub
 from torchnp.kernels.copy import clone
@@ -58,7 +58,7 @@ def _test_check_tensor(self):
 
 
 def _precheck_addends(bound: Bound, outs: list[ndarray]) -> None:
-    """Without addends, refuse an ``out=`` that overlaps the values, because torch copies them into it."""
+    """If there are no addends, refuse an ``out=`` that overlaps the values, because torch copies them into it."""
     if bound["addends"] is None:
         check_apart(outs[0], bound["values"])
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, warn
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.lu import (
     check_inexact,
@@ -37,7 +37,7 @@ def _triangular(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> 
 
     def solve(b: ndarray, a: ndarray) -> ndarray:
         x, info = trtrs(a, b, lower=not upper, trans=trans, unitdiag=unit)
-        # At a zero on the diagonal LAPACK stops; torch's BLAS divides by it.
+        # LAPACK stops at a zero on the diagonal; torch's BLAS divides by it.
         return small_matrices.solve_triangular(a, b, (), upper, trans, unit) if info > 0 else x
 
     batch = broadcast_shapes(b.shape[:-2], a.shape[:-2])
@@ -114,7 +114,7 @@ def _cholesky(a: ndarray, upper: bool, check_errors: bool = True, *, name: str =
     check_square(spoken, a)
     if spoken == "linalg.cholesky":
         check_inexact(spoken, a)
-    triangle = a.dtype in dt.FLOAT8S and spoken == "linalg.cholesky"  # torch first takes the triangle
+    triangle = a.dtype in dt.FLOAT8S and spoken == "linalg.cholesky"  # torch first extracts the triangle
     check_lapack(("triu" if upper else "tril") if triangle else "cholesky_cpu", a)
     out, info = factored("potrf", a, lower=not upper, clean=True)
     if check_errors:

@@ -15,9 +15,9 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_normal, check_real, check_strides, require
+from torchnp.core.inplace_out_spec import WriteSpec, resize, resize_out
 from torchnp.core.python_scalars import single
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import WriteSpec, resize, resize_out
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import check_options, check_size, factory_dtype, memory_order, new_like
@@ -66,7 +66,7 @@ def fill(x: ndarray, draw: Callable[..., ndarray]) -> ndarray:
 
 
 def in_tiles(draw: Callable[..., ndarray]) -> Callable[..., ndarray]:
-    """Wrap a function that returns ``n`` random values of a dtype: it makes many in tiles, in ``out`` if given."""
+    """Wrap a function that returns ``n`` random values of a dtype: it draws many in tiles, into ``out`` if given."""
 
     @wraps(draw)
     def run(n: int, dtype: np.dtype, *given: Any, out: ndarray | None = None) -> ndarray:
@@ -116,7 +116,7 @@ def uniform_values(n: int, dtype: np.dtype, low: float, high: float, generator: 
         return u
     values = dt.cast(u, dtype)
     top = dt.cast(np.array(high), dtype)
-    values[values == top] = dt.cast(np.array(low), dtype)  # values that were rounded up to the excluded end
+    values[values == top] = dt.cast(np.array(low), dtype)  # these values were rounded up to the excluded end
     return values
 
 
@@ -134,7 +134,7 @@ def normal_values(
     n: int, dtype: np.dtype, mean: float, std: float, contiguous: bool, generator: Generator | None,
     out: ndarray | None = None,
 ) -> ndarray:  # fmt: skip
-    """Return ``n`` normal random values; torch makes 16 and more in blocks if the target is contiguous."""
+    """Return ``n`` normal random values; if the target is contiguous, torch draws 16 or more of them in blocks."""
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if not n:
@@ -290,16 +290,17 @@ _numbers = lambda mean, std, size, **options: filled(size, values=_normals(mean,
 _declare(
     "normal.float_float", _numbers, "Normal values with one mean and deviation.", differs=[*_DIFFERS, "default-dtype"]
 )
-_DOC = "Fill with normal values; if not contiguous, one value at a time, from other random words."
+_DOC = "Fill with normal values; a tensor that is not contiguous gets other values, drawn one at a time."
 _declare("normal_", _write_normal, _DOC, differs=[*_DIFFERS, "overlap-inplace"])
 _like_tensor = lambda x, mean, std, generator: filled_like(x, values=_normals(mean, std), generator=generator)
-_DOC = "Normal values in another tensor's shape and layout; of complex numbers, each part has half the variance."
+_DOC = "Normal values in another tensor's shape and layout; each part of a complex number has half the variance."
 _declare("normal_functional", _like_tensor, _DOC)
 _declare("normal.Tensor_float", _normal_around, "Normal values, each with its own mean.")
 _DOC = "Normal values, each with its own standard deviation; if ``mean`` is a tensor, in its dtype."
 _declare("normal.float_Tensor normal.Tensor_Tensor", _normal_each, _DOC)
 
-# ---------------------------------------------------------------- normal with out=, whose dtype and strides decide
+# ---------------------------------------------------------------- normal with out=, whose dtype and strides decide the
+# values
 
 
 @kernel("normal.float_float_out", differs=["random-stream"])

@@ -29,7 +29,7 @@ def _none() -> ndarray:
 
 
 def _distinct(x: ndarray, order: Any) -> tuple[ndarray, ndarray, ndarray]:
-    """Return the first of each run of equal elements or rows in an order, each element's run, and the run lengths."""
+    """Return the first of each run of equal elements or rows in ``order``, each element's run number, and lengths."""
     x = x[order]
     changes = x[1:] != x[:-1]
     changes = changes if x.ndim == 1 else changes.any(1)
@@ -63,7 +63,7 @@ _as_it_is = lambda x: slice(None)
 
 @kernel("unique_consecutive")
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
-    """The first element of each run of equal values, each element's run, and the lengths of the runs."""
+    """The first element of each run of equal values, the number of each element's run, and the lengths of the runs."""
     if dim is not None and (dim != 0 or self.ndim != 1):
         return unique_dim_consecutive(self, dim)
     return _of_elements(self, _as_it_is, return_inverse, return_counts)
@@ -84,10 +84,10 @@ def _of_slices(x: ndarray, dim: int, order: Any) -> tuple[ndarray, ndarray, ndar
     return np.moveaxis(values.reshape(-1, *slices.shape[1:]), 0, axis), inverse, counts
 
 
-_INSERTED: Threshold = 16  # rows; up to here torch's sort is an insertion sort, so that the effect of nan is defined
+_INSERTED: Threshold = 16  # rows; up to this many, torch's sort is an insertion sort, so the effect of nan is defined
 
 
-_BYTEWISE: Threshold = 64  # elements of a row from which on rows are compared, not sorted by one column after the other
+_BYTEWISE: Threshold = 64  # elements per row; from here on, rows are compared as bytes, not sorted column by column
 
 
 def _in_order(rows: ndarray) -> ndarray:
@@ -105,7 +105,7 @@ def _in_order(rows: ndarray) -> ndarray:
                 return bool(x < y)
         return False
 
-    order = [0]  # an insertion stops at a row that is not greater; comparisons with nan are false
+    order = [0]  # insertion stops at a row that is not greater; comparisons with nan are false
     for i in range(1, len(rows)):
         at = 0
         if not less(i, order[0]):
@@ -163,9 +163,9 @@ def _searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None
     return found.reshape(self.shape).astype(out, copy=False)
 
 
-_MANY: Threshold = 1 << 14  # boundaries from which on a look at each of them, for NaN, takes longer than bisection
-_SINGLY: Threshold = 32  # for up to this number of values, Python's numbers are faster than arrays
-_FEW: Threshold = 64  # with more boundaries for each value, not all boundaries are looked at
+_MANY: Threshold = 1 << 14  # boundaries; from here on, checking all for NaN takes longer than bisection
+_SINGLY: Threshold = 32  # values; for up to this many, Python numbers are faster than arrays
+_FEW: Threshold = 64  # boundaries per value; with more, not all boundaries are checked for NaN
 
 
 def _bisect(rows: ndarray, values: ndarray, order: ndarray | None, after: bool) -> ndarray:
@@ -178,7 +178,7 @@ def _bisect(rows: ndarray, values: ndarray, order: ndarray | None, after: bool) 
     low, high = np.zeros(values.shape, np.int64), np.full(values.shape, n, np.int64)
     for _ in range(n.bit_length()):
         middle = (low + high) >> 1
-        at = middle + start  # where a search has ended it may be behind the row
+        at = middle + start  # where a search has ended, this may be after the row's end
         if order is not None:
             at = order.take(at, mode="clip") + start
         edge = dt.cast(flat.take(at, mode="clip"), values.dtype)

@@ -10,9 +10,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, wrap_dim
 from torchnp.core.errors import empty_list, not_implemented, out_dtype
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import SMALL, add_reduce, axes_of, length_of, row_dots
 from torchnp.kernels.arithmetic import sub
@@ -25,7 +25,7 @@ ndarray = np.ndarray
 
 
 def _precheck_alone(bound: Bound, outs: list[ndarray]) -> None:
-    """If each norm is of a single number, check ``out=`` as ``abs`` does: torch computes absolute values."""
+    """If each norm is of a single number, check ``out=`` like ``abs`` does, because torch computes absolute values."""
     x, out = bound["self"], outs[0]
     if out.size == x.size and length_of(x.shape, axes_of(bound.get("dim"), x.ndim)) == 1:
         check_target(out)
@@ -59,7 +59,7 @@ def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 
 def _is_alone(x: ndarray, dim: Any) -> bool:
-    """Return whether each norm is of one number, which torch does not detect for a 0-d tensor if dim is given."""
+    """Return whether each norm is of one number; torch does not detect this for a 0-d tensor if ``dim`` is given."""
     named = isinstance(dim, int) or bool(dim)
     return length_of(x.shape, axes_of(dim, x.ndim)) == 1 and (x.ndim > 0 or not named)
 
@@ -222,7 +222,7 @@ def norm_except_dim(v, pow=2, dim=0):
 
 @kernel("dist", differs=["no-integers-norm"])
 def dist(self, other, p=2):
-    """p-norm of the difference."""
+    """p-norm of the difference of two tensors."""
     return norm_of(sub(self, other), p)
 
 

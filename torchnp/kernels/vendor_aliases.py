@@ -1,7 +1,8 @@
 """Ops under the names of vendor libraries (cuDNN, MIOpen, oneDNN, MPS), as they occur in captured graphs.
 
 torch has no CPU kernels for these names on dense tensors. Here they compute what the general ops compute. Options that
-only concern a library (benchmarks, reserved memory) have no effect, and a library's memory formats are row-major.
+concern only a library (benchmarks, reserved memory) have no effect. Results are row-major where a library has its own
+memory format.
 Random states are zeros in the library's shapes, and attention with dropout is an error.
 """
 
@@ -25,7 +26,6 @@ from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.grid import grid_sampler_2d_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.batchnorm import native_batch_norm
-from torchnp.kernels.contraction import linear, matmul
 from torchnp.kernels.conv import convolution
 from torchnp.kernels.copy import clone
 from torchnp.kernels.ctc import _ctc_loss, _ctc_loss_backward
@@ -34,6 +34,7 @@ from torchnp.kernels.grid import affine_grid_generator, affine_grid_generator_ba
 from torchnp.kernels.pool import max_pool_of
 from torchnp.kernels.pool_adaptive import adaptive_avg_pool2d
 from torchnp.kernels.rearrange import sum_to_size
+from torchnp.kernels.tensor_products import linear, matmul
 from torchnp.kernels.view import reshape, transpose
 
 ndarray = np.ndarray
@@ -159,7 +160,7 @@ rows("convolution_backward_overrideable", _gradients, _DOC, differs=_DIFFERS)
 # ---------------------------------------------------------------- to other layouts and back
 
 rows("_mkldnn_reshape", lambda x, shape: clone(reshape(x, shape)), "A copy in another shape.")
-rows("_mkldnn_transpose", lambda x, *dims: transpose(x, *dims).copy(), "A copy with two dimensions exchanged.")
+rows("_mkldnn_transpose", lambda x, *dims: transpose(x, *dims).copy(), "A copy with two dimensions swapped.")
 rows("to_mkldnn_backward", lambda grad, x: dt.cast(grad, x.dtype), "The gradient in the dtype of the input.")
 _DOC = "A copy: the values are dense already (torch has code for it on other layouts only)."
 rows("_to_dense", lambda x, dtype, _: clone(x if dtype is None else dt.cast(x, dt.as_dtype(dtype))), _DOC, like=np.copy)
@@ -167,7 +168,7 @@ rows("_to_dense", lambda x, dtype, _: clone(x if dtype is None else dt.cast(x, d
 
 @kernel("_fused_dropout", differs=["half-opmath"])
 def _fused_dropout(self, p, generator=None):
-    """Each value divided by ``p`` with probability ``p``, else 0, and the mask; random numbers are the CPU's."""
+    """Each value divided by ``p`` with probability ``p``, else 0; also the mask. The random numbers are the CPU's."""
     kept = bernoulli_values(self.size, dt.uint8, p, generator).reshape(self.shape)
     return _masked_scale(self, kept, 1 / p if p else 0.0), kept
 

@@ -1,4 +1,4 @@
-"""Views that give the same elements another shape or order of dimensions, and reshapes.
+"""Views of the same elements in another shape or order of dimensions, and reshapes.
 
 Views share memory with their input, as torch's do; some of NumPy's counterparts are read-only (broadcast_to,
 diagonal) or copy (reshape).
@@ -14,8 +14,8 @@ import numpy as np
 
 from torchnp.core.checks import check, wrap_dim, wrap_dims
 from torchnp.core.errors import ambiguous_view, expand_mismatch, invalid_view, no_dimensions, shape_text, too_few_sizes
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.dtypes import bool_
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_size, storage, window
@@ -155,7 +155,7 @@ rows("squeeze", lambda x: x.squeeze(), "The tensor without its dimensions of siz
 
 @kernel("squeeze.dim", "squeeze.dims", like=np.squeeze, differs=["squeeze-size-not-1"])
 def squeeze_dims(self, dim):
-    """The tensor without the given dimensions; those whose size is not 1 stay."""
+    """The tensor without those of the given dimensions that have size 1."""
     dims = wrap_dims(dim, self.ndim)
     return self.squeeze(tuple(d for d in dims if self.shape[d] == 1)) if self.ndim else self.view()
 
@@ -180,7 +180,7 @@ def unsqueeze(self, dim):
 
 
 def check_count(shape: Sequence[int]) -> None:
-    """Raise torch's error for negative sizes of a view; the error differs if another size is 0."""
+    """Raise torch's error for negative sizes of a view; the error is different if another size is 0."""
     if shape and min(shape) < 0:
         check(0 in shape, "numel: integer multiplication overflow")
         check_size(shape)
@@ -305,7 +305,7 @@ rows(
 
 
 def _precheck_in_place(bound: Bound, _: list[ndarray]) -> None:
-    """In place, check first that the memory can hold the view, then for negative sizes, as torch does."""
+    """In place, check as torch does: first that the memory can hold the view, then that no size is negative."""
     size, stride, offset = bound["size"], bound["stride"], bound["storage_offset"]
     if len(size) == len(stride) and min(*stride, offset or 0, 0) >= 0 and min(size, default=0) < 0 not in size:
         _window_on(bound["self"], size, stride, offset)

@@ -50,7 +50,7 @@ def _check_sizes(x: ndarray, dtype: np.dtype) -> None:
 
 @kernel("view_as_real", like=np.ndarray.view)
 def view_as_real(self):
-    """Real and imaginary part as a new last dimension."""
+    """The real and imaginary parts as a new last dimension of size 2."""
     real = _REAL_OF.get(self.dtype)
     check(real is not None, "view_as_real is only supported for complex tensors")
     return self[..., None].view(real)
@@ -58,7 +58,7 @@ def view_as_real(self):
 
 @kernel("view_as_complex", like=np.ndarray.view, differs=["view-dtype-alignment"])
 def view_as_complex(self):
-    """The last dimension of size 2 as real and imaginary part."""
+    """Complex numbers whose real and imaginary parts are the two elements of the last dimension."""
     dtype = _COMPLEX_OF.get(self.dtype)
     if dtype is None:
         if since("2.15") and dt.is_complex(self.dtype):

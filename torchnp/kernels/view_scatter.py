@@ -1,4 +1,4 @@
-"""A copy of a tensor with one of its views overwritten."""
+"""Copies of a tensor in which one view is overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apply the rules of `torchnp.layout.named_rules`, which give a kernel's new results torch's strides."""
+"""Apply the rules of `torchnp.layout.named_rules`, so that a kernel's new results have torch's strides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ndarray = np.ndarray
 
 
 def is_plain(x: ndarray) -> bool:
-    """Return whether an array is non-empty and has exact row-major strides, even in dimensions of one element."""
+    """Return whether an array is non-empty and has exact row-major strides, even in dimensions of size 1."""
     if not x.flags.c_contiguous or not x.size:
         return False
     return 1 not in x.shape or x.strides == _row_major(x.shape, x.itemsize)
@@ -29,7 +29,7 @@ def _row_major(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def settler(schema: Schema) -> Settle | None:
-    """Return the layout hook that gives a row's new results the strides of its rules; None for a row without rules."""
+    """Return the hook that gives a row's new results the strides of its layout rules; None for a row without rules."""
     parsed = rules_of(schema)
     if not parsed:
         return None
@@ -40,7 +40,7 @@ def settler(schema: Schema) -> Settle | None:
     of_list = len(schema.returns) == 1 and schema.returns[0].type.endswith("[]")
 
     def settle(out: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        # Row-major results are already right if the arguments are row-major too: most calls end here.
+        # Row-major results are already right if the arguments are row-major too. Most calls end here.
         if not turned and _are_plain((out,)) and (fixed or _asks_nothing(args, kwargs)):
             return out
 
@@ -53,7 +53,7 @@ def settler(schema: Schema) -> Settle | None:
                 return x
             target = stride_rules.WRITTEN.target
             if type(target) is ndarray and target.shape == x.shape:
-                return x  # it is copied into ``out=``, which keeps its own strides
+                return x  # this result is copied into ``out=``, which keeps its own strides
             strides = rule(x.shape, given, where)
             if strides == stride_rules.layout_of(x)[1] or len(strides) != x.ndim or _is_shared(x, args, kwargs):
                 return x

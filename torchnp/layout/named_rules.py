@@ -1,24 +1,26 @@
 """Named layout rules, which say how torch lays out a row's results. `torchnp.layout.apply` applies them to kernels.
 
-``data/layouts.tsv`` lists each row's rules, as measured on torch. A rule is one of the names below. It covers one
-result or all tensors of a list; a row with several results has one rule for each.
+``data/layouts.tsv`` lists each row's rules, which were measured on torch. A rule is one of the names below; x and y
+stand for arguments. A rule covers one result or all tensors of a list; a row with several results has one rule for
+each.
 
 - ``contiguous``: row-major. ``columns``: each matrix column-major, as LAPACK returns it. ``columns?x``: column-major,
   or row-major if x is false; ``contiguous?x``: the reverse.
 - ``iterator``: the order that torch's iterator finds for the given tensors (all, or those named after a colon).
   ``promoted``: the same, after operands of other dtypes were converted to the common dtype, which makes them dense.
-  ``floated``: as ``promoted``, but integers are converted to the default dtype; ``doubled``: all are converted to
-  double precision. ``chosen``: as ``promoted``, but the first operand, a condition, is converted to bool. ``+0`` adds a
-  number as a 0-d operand. ``twice``: the iterator's order for a result of ``promoted``, for ops of two steps.
+  ``floated``: as ``promoted``, but integers are converted to the default dtype; ``doubled``: all operands are converted
+  to double precision. ``chosen``: as ``promoted``, but the first operand, a condition, is converted to bool. ``+0``: a
+  number counts as an additional 0-d operand. ``twice``: for ops of two steps, the iterator's order for a result that
+  already has the order of ``promoted``.
 - ``like:x``: as ``empty_like(x)``; if the result's shape differs from x's, the iterator's order for the tensors named
   after x. ``asked:x``: as ``like:x``, unless ``memory_format=`` requests another format. ``same:x``: x's own strides,
-  with gaps. ``format:x``: the memory format that x's strides suggest; with more names, x's dense format if all these
-  tensors are dense in some format.
+  including gaps. ``format:x``: the memory format that x's strides suggest; with more names, x's dense format if all
+  these tensors are dense in some format.
 - ``volume:x,y``: as ``format:x`` for a batch of volumes; for a single volume, y's order if y is dense.
 - ``joined:x``: the memory format that all tensors of the list x suggest.
-- ``stacked:x``: the layout of ``cat`` of the list x, with the new dimension split off. ``indexed``: the layout of
-  advanced indexing.
-- ``lifted:x``: the format that x suggests when it is viewed as an image of one row. ``swept``: column-major, as
+- ``stacked:x``: the layout of ``cat`` of the list x, with the new dimension split off. ``indexed``: the layout that
+  advanced indexing gives.
+- ``lifted:x``: the format that x suggests when it is viewed as an image with one row. ``swept``: column-major, as
   ``nonzero`` returns it.
 - ``real:x``: as ``promoted``, but row-major if x is complex. ``modulus:x``: as ``like`` if x is complex, else as
   ``promoted``.
@@ -26,12 +28,12 @@ result or all tensors of a list; a row with several results has one rule for eac
   ``imaginary:x``: the layout of the imaginary part of x compared with 0, if x is complex. In other cases, all three are
   as ``like``.
 - ``grown:x,..``: row-major if the result has x's shape, else the iterator's order for the named tensors.
-- ``each``: for a list, as ``promoted`` for the tensors at the result's index; ``quotients``: as ``floated`` for them;
-  ``+0`` as above.
-- ``cut:x``: the iterator's order for slices of x along one dimension. ``padded:x``: the format that x suggests, but
-  row-major for circular padding, and the layout of ``empty_like`` of the cropped x for constant padding that adds
-  nothing.
-- ``vectors``: row-major if the result is 1-d (as every such result seen from torch) or has no elements.
+- ``each``: for a list, as ``promoted`` for the tensors at the result's index; ``quotients``: as ``floated`` for these
+  tensors; ``+0`` as above.
+- ``cut:x``: the iterator's order for slices of x along one dimension. ``padded:x``: the format that x suggests. For
+  circular padding, the result is row-major instead; for constant padding that adds nothing, it has the layout of
+  ``empty_like`` of the cropped x.
+- ``vectors``: row-major if the result is 1-d or has no elements (torch returned no other results when measured).
 - ``own``: the kernel's own strides.
 """
 
@@ -65,7 +67,7 @@ suggested = functools.lru_cache(maxsize=8192)(stride_rules.suggested)
 
 @functools.cache
 def rules() -> dict[str, tuple[str, ...]]:
-    """Return the rules of each result, by the row's full name."""
+    """Return the rules of each row's results, by the row's full name."""
     found = {}
     for line in DATA.read_text(encoding="utf-8").splitlines()[1:]:
         rule, _, names = line.partition("\t")
@@ -212,12 +214,12 @@ def _grown(arguments: Sequence[int]) -> Rule:
 
 
 def _fits(sizes: Shape, shape: Shape) -> bool:
-    """Return whether an operand broadcasts to the result; if not, torch did not build an iterator with it."""
+    """Return whether an operand broadcasts to the result; if not, torch's iterator did not include this operand."""
     return len(sizes) <= len(shape) and all(n in (1, m) for n, m in zip(sizes[::-1], shape[::-1]))
 
 
 def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
-    """Return the operands' layouts as the iterator sees them; an operand that it converted is dense."""
+    """Return the operands' layouts as the iterator sees them; a converted operand is dense."""
     found = [stride_rules.layout_of(x) if isinstance(x, ndarray) else NUMBER for x in operands]
     if kind == "iterator":
         return found
@@ -229,7 +231,7 @@ def _layouts(kind: str, operands: Sequence[Any]) -> list[Layout]:
 
 
 def _computed(kind: str, operands: Sequence[Any]) -> np.dtype | None:
-    """Return the dtype to which operands are converted in or before the iterator; None if torch does not promote."""
+    """Return the dtype to which torch converts operands in or before the iterator; None if it does not promote them."""
     if kind == "doubled":
         return dt.complex128 if any(isinstance(x, ndarray) and dt.is_complex(x.dtype) for x in operands) else dt.float64
     common = None
@@ -238,8 +240,8 @@ def _computed(kind: str, operands: Sequence[Any]) -> np.dtype | None:
     return dt.get_default_dtype() if kind == "floated" and not (common and dt.is_inexact(common)) else common
 
 
-# A number next to lists is an operand of some foreach ops, and takes part only in dtype promotion in others. In the
-# rest, such as lerp, it is neither.
+# A number that is passed along with lists is an operand in some foreach ops. In others it only takes part in dtype
+# promotion. In the rest, such as lerp, it does neither.
 _WITH_OPERAND = ("add", "sub", "mul", "div")
 _WITH_OPTION = ("clamp_max", "clamp_min", "maximum", "minimum", "pow")
 
@@ -247,7 +249,7 @@ _WITH_OPTION = ("clamp_max", "clamp_min", "maximum", "minimum", "pow")
 def _each(kind: str, arguments: Sequence[int], number: bool, option: int | None = None) -> Rule:
     """Return the rule for tensors of a list.
 
-    ``option`` is the position of a number that is no operand but takes part in promotion.
+    ``option`` is the position of a number that is not an operand but takes part in dtype promotion.
     """
 
     def rule(shape: Shape, given: Given, place: int) -> Strides:
@@ -306,7 +308,7 @@ def _asking(argument: int, kind: str) -> Rule:
         if not (dt.is_complex(x.dtype) if kind == "imaginary" else dt.is_inexact(x.dtype)):
             return like(shape, given, place)
         steps = stride_rules.layout_of(x)[1]
-        # A view of the real or imaginary part.
+        # The strides of a view of the real or imaginary part.
         own = shape, tuple(2 * s for s in steps) if dt.is_complex(x.dtype) else steps
         if kind == "imaginary":
             return iterated((own, NUMBER))
@@ -356,7 +358,7 @@ _OF_ONE = {
 
 
 def parse(text: str, schema: Schema) -> Rule | None:
-    """Return the rule for a name; None for ``own``."""
+    """Return the rule with a name; None for ``own``."""
     if text == "own":
         return None
     declared = [a.name for a in schema.args]
@@ -401,9 +403,12 @@ def _tensors(schema: Schema) -> list[int]:
 
 
 def rules_of(schema: Schema) -> list[Rule | None]:
-    """Return one rule per result of a row, None to keep the kernel's strides; an empty list if no result has a rule."""
+    """Return one rule per result of a row; an empty list if no result has a rule.
+
+    None in place of a rule means that the result keeps the kernel's strides.
+    """
     parsed = [parse(text, schema) for text in rules().get(schema.name, ())]
     if all(rule is None for rule in parsed):
         return []
-    # torch returned these results only as 0-d tensors.
+    # When the data was measured, torch returned the remaining results only as 0-d tensors.
     return parsed + [_row_major] * (len(schema.returns) - len(parsed))

@@ -1,4 +1,4 @@
-"""Memory overlap by torch's definition: which arrays overlap themselves or each other, and torch's error messages.
+"""Memory overlap as torch defines it: which arrays overlap themselves or each other, and torch's error messages.
 
 torch considers only strides (ATen/MemoryOverlap.cpp): a target overlaps itself if a dimension is expanded, and two
 tensors are compared only if both are dense.
@@ -26,7 +26,10 @@ OVERLAP = (
 
 
 def offer_target(target: ndarray, arguments: Iterable[Any]) -> None:
-    """Let the source of an in-place call write its target, if it shares no memory with itself or other arguments."""
+    """Let the source row write into the target of an in-place call, if the target has no overlap that forbids it.
+
+    The target must not share memory with other arguments, nor its elements with each other.
+    """
     others = (x for value in arguments for x in tensors_of(value))
     if (
         torch_has_strides(target)
@@ -37,18 +40,18 @@ def offer_target(target: ndarray, arguments: Iterable[Any]) -> None:
 
 
 def torch_has_strides(x: ndarray) -> bool:
-    """Return whether the strides are whole numbers of elements and not negative, as those of torch's tensors."""
+    """Return whether the strides are non-negative whole numbers of elements, like those of torch's tensors."""
     return x.flags.c_contiguous or not any(s < 0 or s % x.itemsize for s in x.strides)
 
 
 def tensors_of(value: Any) -> list[ndarray]:
-    """Return the arrays of an argument: the argument itself, or the items of a list."""
+    """Return the arrays in an argument: the argument itself, or the items of a list."""
     if isinstance(value, ndarray):
         return [value]
     return [x for x in value if isinstance(x, ndarray)] if isinstance(value, (list, tuple)) else []
 
 
-# ---------------------------------------------------------------- what is shared
+# ---------------------------------------------------------------- which memory is shared
 
 
 def address(x: ndarray) -> int:
@@ -101,7 +104,7 @@ def share_memory(arrays: list[ndarray]) -> bool:
     return any(start < end for (start, _), (_, end) in zip(bounds[1:], bounds))
 
 
-# ---------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------- which overlaps are refused
 
 
 def check_target(target: ndarray) -> None:
@@ -118,7 +121,7 @@ def check_apart(target: ndarray, x: ndarray) -> bool:
     bool
         Whether the two may share memory without torch's check finding it, because one of them is not dense.
     """
-    # Arrays that own their memory share none. This first test makes the check cheap.
+    # Arrays that own their memory do not share it. This first test makes the check cheap.
     if x is target or (x.base is None and target.base is None):
         return False
     found = overlap(target, x)
@@ -131,7 +134,7 @@ _MOST_WORK = 1000  # limit on the work of NumPy's search for a common element
 
 
 def has_common_element(a: ndarray, b: ndarray) -> bool:
-    """Return whether two arrays have a byte in common; True if the search takes too long."""
+    """Return whether two arrays have a byte in common; return True if the search takes too long."""
     try:
         return np.may_share_memory(a, b) and np.shares_memory(a, b, _MOST_WORK)  # type: ignore[arg-type]  # any number
     except np.exceptions.TooHardError:
@@ -139,7 +142,7 @@ def has_common_element(a: ndarray, b: ndarray) -> bool:
 
 
 def check_written_at(target: ndarray, operands: Iterable[Any]) -> None:
-    """Refuse a target that shares memory with another tensor of an op that writes at indices."""
+    """Refuse a target that shares memory with one of the operands, for an op that writes at indices."""
     for x in operands:
         for t in tensors_of(x):
             if overlap(target, t) in ("full", "partial"):
@@ -151,7 +154,7 @@ def check_resized(out: ndarray, size: int, inputs: list[ndarray]) -> None:
     start, owner = out.__array_interface__["data"][0], _owner(out)
     for x in inputs:
         first = x.__array_interface__["data"][0]
-        # Without a common owner, it is only by chance that the memory after ``out`` belongs to an input.
+        # Without a common owner, the memory after ``out`` belongs to an input only by chance.
         nbytes = size * out.itemsize if _owner(x) is owner else out.nbytes
         if x.size and start < first + x.nbytes and first < start + nbytes:
             raise RuntimeError(OVERLAP)

@@ -1,8 +1,8 @@
-"""torch's stride rules: the strides of a new result, from its shape and the operands' strides.
+"""torch's stride rules, which compute the strides of a new result from its shape and the operands' strides.
 
 Strides are in elements, as in torch, and a layout is a pair ``(shape, strides)``. torch's iterator orders dimensions by
-the operands' strides with an insertion sort. An operand does not decide the order of two dimensions if it is broadcast
-along one of them. The first operand that decides wins, and ties keep row-major order.
+the operands' strides with an insertion sort. The first operand with different strides decides the order of two
+dimensions; an operand that is broadcast along one of them is skipped. Ties keep row-major order.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _FORMAT = {key: name for name, code in _FORMATS for key in (name, code, f"torch.
 
 
 def format_name(memory_format: Any) -> str:
-    """Return the name of a memory format, given as its name, torch's number or torch's object."""
+    """Return the name of a memory format that is given as a name, as torch's number or as torch's object."""
     return _FORMAT.get(memory_format) or _FORMAT[str(memory_format)]
 
 
 def layout_of(x: ndarray) -> Layout:
-    """Return the shape, and the strides in elements."""
+    """Return an array's shape, and its strides in elements."""
     size = x.itemsize
     return x.shape, tuple(s // size for s in x.strides)
 
 
 class _Written(local):
-    """The ``out=`` target of the running kernel, per thread: torch visits elements in the target's memory order.
+    """The ``out=`` target of the running kernel, per thread; torch visits elements in the target's memory order.
 
-    It is not a context variable, because fast paths run in the quiet context, not in the caller's.
+    It is not a context variable, because fast paths run in the quiet context instead of the caller's context.
     """
 
     target: Any = None
@@ -62,7 +62,8 @@ def contiguous(shape: Sequence[int]) -> Strides:
 def in_order(shape: Sequence[int], order: Sequence[int], empty: bool = False) -> Strides:
     """Return dense strides with the dimensions in the given memory order, outermost first.
 
-    With ``empty``, strides are computed as in torch's iterator: all strides outside a dimension of size zero are zero.
+    With ``empty``, strides are computed as in torch's iterator, where every dimension outside one of size zero has
+    stride zero.
     """
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
@@ -88,7 +89,7 @@ def in_format(shape: Sequence[int], memory_format: str | None) -> Strides:
 
 
 def is_contiguous(shape: Shape, strides: Strides) -> bool:
-    """Return whether a tensor is dense in row-major order; every empty tensor is."""
+    """Return whether a tensor is dense in row-major order; this is true of every empty tensor."""
     return 0 in shape or all(n == 1 or a == b for n, a, b in zip(shape, strides, contiguous(shape)))
 
 
@@ -113,7 +114,7 @@ def is_dense(shape: Shape, strides: Strides) -> bool:
 
 
 def looks_channels_last(shape: Shape, strides: Strides) -> bool:
-    """Return whether torch treats strides as channels-last, dense or not; it treats ambiguous strides as row-major."""
+    """Return whether torch treats the strides as channels-last, even if not dense; ambiguous strides are row-major."""
     order = CHANNELS_LAST.get(len(shape))
     if order is None or strides[1] == 0:
         return False
@@ -133,9 +134,9 @@ def suggested(shape: Shape, strides: Strides) -> str:
 
 
 def suggested_beside(others: Sequence[Layout], shape: Shape, strides: Strides) -> str:
-    """Return the memory format of a dense tensor that is used together with other dense ones.
+    """Return the memory format of a dense tensor that is used together with other dense tensors.
 
-    It is row-major if the tensor is also dense in that order, whatever its dimensions of size 1 suggest.
+    The format is row-major if the tensor is also dense in that order, whatever its dimensions of size 1 suggest.
     """
     if others and all(is_contiguous(*x) or is_channels_last(*x) for x in ((shape, strides), *others)):
         if is_contiguous(shape, strides):
@@ -151,12 +152,12 @@ def joined(layouts: Sequence[Layout]) -> str:
 
 
 def as_image(sizes: Shape, strides: Strides) -> Layout:
-    """Return the layout of a batch of rows as images of one row, as ``unsqueeze(2)`` makes it."""
+    """Return the layout of a batch of rows that is viewed as images with one row by ``unsqueeze(2)``."""
     return (*sizes[:2], 1, sizes[2]), (*strides[:2], sizes[2] * strides[2], strides[2])
 
 
 def stacked(layouts: Sequence[Layout], dim: int) -> Strides:
-    """Return the strides of ``stack``: ``cat`` along the dimension, which is then split."""
+    """Return the strides of ``stack``, which is ``cat`` along the dimension with that dimension split afterwards."""
     sizes = layouts[0][0]
     split = (*sizes[:dim], len(layouts), *sizes[dim:])
     if dim == len(sizes):  # the last dimension is not split: torch unsqueezes each tensor
@@ -169,7 +170,7 @@ def stacked(layouts: Sequence[Layout], dim: int) -> Strides:
 
 
 def place(x: ndarray, strides: Strides) -> ndarray:
-    """Copy an array to strides given in elements; return it unchanged if it already has them."""
+    """Copy an array to the given strides, in elements; return it unchanged if it already has them."""
     if layout_of(x)[1] == strides:
         return x
     out = empty(x.shape, x.dtype, strides)
@@ -193,7 +194,7 @@ _NOTHING = np.empty(0, np.uint8)  # the base of empty arrays with requested stri
 
 
 def has_strides(x: ndarray) -> bool:
-    """Return whether an empty array's strides are torch's; NumPy's own new empty arrays have strides of 0."""
+    """Return whether an empty array has torch's strides; new empty arrays of NumPy itself have strides of 0."""
     return any(x.strides) or x.base is _NOTHING
 
 
@@ -203,7 +204,7 @@ def dense(x: ndarray) -> ndarray:
 
 
 def cloned(x: ndarray) -> ndarray:
-    """Return a dense copy laid out as by ``clone``: with the array's own strides if it is dense or empty."""
+    """Return a dense copy with the layout of ``clone``, which keeps the strides of a dense or empty array."""
     out = empty(x.shape, x.dtype, preserved(*layout_of(x)))
     out[...] = x
     return out
@@ -213,7 +214,7 @@ def cloned(x: ndarray) -> ndarray:
 
 
 def _insertion_sort(ndim: int, should_swap: Callable[[int, int], int]) -> list[int]:
-    """Sort dimensions, innermost in memory first, by a comparison that may be undecided."""
+    """Sort dimensions, innermost in memory first, by a comparison that may leave two dimensions undecided."""
     perm = list(range(ndim))[::-1]
     for i in range(1, ndim):
         right = i
@@ -228,7 +229,7 @@ def _insertion_sort(ndim: int, should_swap: Callable[[int, int], int]) -> list[i
 
 
 def order_of(shape: Shape, operands: Sequence[Strides]) -> list[int]:
-    """Return the dimensions from the outermost in memory to the innermost, by the first operand that decides.
+    """Return the dimensions from the outermost in memory to the innermost, each pair by the first operand that decides.
 
     Parameters
     ----------
@@ -253,14 +254,14 @@ def order_of(shape: Shape, operands: Sequence[Strides]) -> list[int]:
 
 
 def preserved(shape: Shape, strides: Strides) -> Strides:
-    """Return the strides of ``empty_like``: the tensor's own if it is dense, else dense ones in the same order."""
+    """Return the strides of ``empty_like``: the tensor's own if it is dense, else dense strides in the same order."""
     if is_dense(shape, strides):
         return strides
     return in_order(shape, order_of(shape, [strides]))
 
 
 def expanded(layout: Layout, shape: Shape) -> Strides:
-    """Return an operand's strides in a larger common shape."""
+    """Return the strides of an operand that is expanded to a larger common shape."""
     sizes, strides = layout
     lead = len(shape) - len(sizes)
     own = (0 if n == 1 and m != 1 else s for n, m, s in zip(sizes, shape[lead:], strides))
@@ -285,10 +286,10 @@ def iterated(operands: Sequence[Layout]) -> Strides:
 
 
 def vector_run(operands: Sequence[np.ndarray], shape: Shape, order: Sequence[int]) -> tuple[int, int]:
-    """Return how many elements torch takes as one vector, and the first dimension in ``order`` that is part of it.
+    """Return the number of elements over which torch vectorizes, and the first dimension in ``order`` in that run.
 
-    torch vectorizes along the innermost dimensions, as far as all operands, broadcast to ``shape``, are one run of
-    memory; one may be a single element. Elsewhere it uses no vectors: a run of one element.
+    torch vectorizes along the innermost dimensions, as long as each operand, broadcast to ``shape``, is contiguous in
+    memory there. One operand may be a single element instead. If torch uses no vectors, the run has one element.
     """
     seen = [np.broadcast_to(x, shape).transpose(order) for x in operands]
     run, inner, still = 1, len(shape), [False] * len(seen)
@@ -311,7 +312,7 @@ def vector_run(operands: Sequence[np.ndarray], shape: Shape, order: Sequence[int
 def viewed(shape: Shape, strides: Strides, size: Sequence[int]) -> Strides | None:
     """Return the strides of a view with another shape, or None if no view is possible.
 
-    The strides are torch's even for dimensions of one element and for empty tensors (``computeStride_impl`` in
+    Even for dimensions of size 1 and for empty tensors, the strides are torch's (``computeStride_impl`` in
     ATen/TensorUtils.cpp).
     """
     if 0 in shape:
@@ -339,7 +340,7 @@ def viewed(shape: Shape, strides: Strides, size: Sequence[int]) -> Strides | Non
 
 
 def indexed(source: Layout, indices: Sequence[Layout | None]) -> Strides:
-    """Return the strides of a tensor indexed by integer tensors: one index or None per leading dimension."""
+    """Return the strides of a tensor that is indexed with integer tensors, one tensor or None per leading dimension."""
     sizes, steps = source
     at = [i for i, x in enumerate(indices) if x is not None]
     given = [x for x in indices if x is not None]
@@ -357,7 +358,7 @@ def indexed(source: Layout, indices: Sequence[Layout | None]) -> Strides:
 
 
 def _between(strides: Strides, shape: Shape, before: int, after: int) -> Layout:
-    """Return an index's layout, padded with dimensions of one element on both sides."""
+    """Return the layout of an index with dimensions of size 1 added before and after its own."""
     first, last = (shape[0] * strides[0], strides[-1]) if shape else (1, 1)
     return (1,) * before + shape + (1,) * after, (first,) * before + strides + (last,) * after
 
@@ -366,7 +367,9 @@ def _between(strides: Strides, shape: Shape, before: int, after: int) -> Layout:
 
 
 def transformed(layout: Layout, sizes: Shape, dims: Sequence[int], whole: bool) -> Strides:
-    """Return the strides of a Fourier transform's result: transformed dimensions innermost, the others in input order.
+    """Return the strides of a Fourier transform's result.
+
+    The transformed dimensions are innermost, the others are in the input's order.
 
     Parameters
     ----------

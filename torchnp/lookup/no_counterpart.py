@@ -28,7 +28,7 @@ GROUPS = (
     (
         "is a layer of neural networks, which are several lines in NumPy",
         "activation/* attention/* batchnorm/* conv/* dropout/* embedding/* fold/* grid/* norm/* pool/* pool_adaptive/* "
-        "rearrange/* resample/* rnn/* softmax/* */conv_depthwise3d contraction/bilinear",
+        "rearrange/* resample/* rnn/* softmax/* */conv_depthwise3d tensor_products/bilinear",
     ),
     ("is a loss, which is a line or some in NumPy", "loss/* nll/* ctc/*"),
     ("simulates numbers of few bits", "fake_quantize/* quantized_matmul/* scaled_matmul/*"),

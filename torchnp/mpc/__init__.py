@@ -1,4 +1,4 @@
-"""Secret-shared tensors: PyTorch programs on values that no party sees.
+"""Secret-shared tensors: PyTorch programs that compute on values that no party sees.
 
 >>> import torch
 >>> from torchnp import mpc

@@ -1,4 +1,4 @@
-"""Commands: ``python -m torchnp.mpc dealer`` deals for parties, ``certificate`` makes what they know each other by."""
+"""Commands: ``python -m torchnp.mpc dealer`` runs the dealer, ``certificate`` makes a party's certificate and key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bilinear operators on 64-bit words, by the table's kernels: what a Beaver triple is a product of."""
+"""Bilinear operators on 64-bit words, computed by the table's kernels; Beaver triples contain products of these."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ def _kernel(name: str) -> Callable[..., np.ndarray]:
 
 
 def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Elementwise product, with broadcasting."""
+    """Return the elementwise product, with broadcasting."""
     return _kernel("mul.Tensor")(a, b)
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Matrix product of stacks of matrices."""
+    """Return the matrix product of stacks of matrices."""
     return _kernel("matmul")(a, b)
 
 
 def convolution(
     x: np.ndarray, w: np.ndarray, *, stride: Any, padding: Any, dilation: Any, transposed: Any, output_padding: Any, groups: Any
 ) -> np.ndarray:  # fmt: skip
-    """Convolution without bias."""
+    """Compute a convolution without bias."""
     return _kernel("convolution")(x, w, None, stride, padding, dilation, transposed, output_padding, groups)
 
 
 def convolution_of_input(g: np.ndarray, w: np.ndarray, *, size: Any, **options: Any) -> np.ndarray:
-    """Gradient of `convolution` with respect to its input, of shape ``size``."""
+    """Return the gradient of `convolution` with respect to its input, which has shape ``size``."""
     if options["transposed"]:
         found = convolution(g, w, **{**options, "transposed": False, "output_padding": [0] * (g.ndim - 2)})
-        return found[tuple(map(slice, size))]  # of an output padding above the stride there is more
+        return found[tuple(map(slice, size))]  # an output padding above the stride gives more elements
     extra = _output_padding(g, w, size, options)
     return convolution(g, w, **{**options, "transposed": True, "output_padding": extra})
 
@@ -47,7 +47,7 @@ def _output_padding(g: np.ndarray, w: np.ndarray, size: Any, options: dict[str, 
 
 
 def convolution_of_weight(g: np.ndarray, x: np.ndarray, *, size: Any, **options: Any) -> np.ndarray:
-    """Gradient of `convolution` with respect to its weight, of shape ``size``."""
+    """Return the gradient of `convolution` with respect to its weight, which has shape ``size``."""
     if options["transposed"]:
         x, g = g, x
     groups, apart = options["groups"], {**options, "stride": options["dilation"], "dilation": options["stride"]}
@@ -65,7 +65,7 @@ _FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
 
 
 def function(op: str, options: dict[str, Any]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """The operator of a name, with its options bound; KeyError if there is none."""
+    """Return the operator with a name, with its options bound; raise KeyError if there is none."""
     return functools.partial(_FUNCTIONS[op], **options)
 
 
@@ -76,7 +76,7 @@ def _shape(op: str, left: tuple, right: tuple, options: tuple) -> tuple[int, ...
 
 
 def shape(op: str, left: tuple, right: tuple, options: dict[str, Any]) -> tuple[int, ...]:
-    """The shape of a product."""
+    """Return the shape of a product."""
     if op == "multiply":
         return np.broadcast_shapes(left, right)
     if op == "matmul":

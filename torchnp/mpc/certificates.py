@@ -1,4 +1,4 @@
-"""Self-signed certificates, by which parties know each other."""
+"""Self-signed certificates, by which parties identify each other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 def make_certificate(name: str, folder: str | Path = ".", days: int = 365) -> tuple[Path, Path]:
     """Write a new key and its self-signed certificate; return the paths of ``name.pem`` and ``name.key``.
 
-    The certificate is for all others; the key, which only the user may read, for this party alone.
+    The certificate is given to all other parties. The key is for this party only, and only the user can read its file.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])

@@ -1,8 +1,8 @@
-"""What the dealer hands out: random values with a known relation, described by shapes alone.
+"""The dealer's correlated randomness: random values with a known relation, described only by shapes.
 
 A `Correlation` lists its items. The shares of uniform items are random streams that their holders expand from keys; the
-value is what the shares add up to. The other items are computed from these values, and the last party's share of each
-is sent to it.
+value is the sum of the shares. The other items are computed from these values, and the dealer sends the last party its
+share of each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 
 from torchnp.mpc import bilinear
 
-# Places whose digits 0 and 5, 1 and 4, 2 and 3 are 1 and 0, and how far the places with 0 and 1 are.
+# For the pairs (0, 5), (1, 4) and (2, 3) of binary digits of a bit's position: the mask of the positions where the
+# first digit is 1 and the second 0, and the distance to the positions with these two digits exchanged.
 _SWAPS = [
     (np.uint64(sum(1 << i for i in range(64) if i >> a & 1 and not i >> b & 1)), np.uint64((1 << b) - (1 << a)))
     for a, b in ((0, 5), (1, 4), (2, 3))
@@ -30,11 +31,11 @@ class Item:
     Attributes
     ----------
     shape, dtype
-        Of each share.
+        Shape and dtype of each share.
     xor : bool
-        Whether shares are joined by exclusive or; else they are added.
+        Whether the value is the XOR of the shares; otherwise it is their sum.
     width : int
-        If the item is a mask, its number of random low bits; 0 for what is computed of masks.
+        If the item is a mask, its number of random low bits; 0 if the item is computed from masks.
     """
 
     shape: tuple[int, ...]
@@ -45,16 +46,17 @@ class Item:
 
 @dataclass(frozen=True)
 class Correlation:
-    """The items that one request of the dealer gives, uniform ones first, and how the others are computed of them."""
+    """The items that the dealer gives for one request, uniform ones first, and the function to compute the others."""
 
     items: tuple[Item, ...]
     derive: Callable[..., tuple[np.ndarray, ...]]
 
 
 def interleave(words: np.ndarray) -> np.ndarray:
-    """Move each bit of 64-bit words to the place whose six binary digits are its own in reverse; its own inverse.
+    """Move each bit of 64-bit words to the position whose six binary digits are those of its own position, reversed.
 
-    Neighbouring bits, and then pairs, fours and so on, come to the same place in both halves of a word.
+    Neighbouring bits, and then neighbouring pairs, groups of four and so on, come to the same position in the two
+    halves of a word. The function is its own inverse.
     """
     for mask, shift in _SWAPS:
         apart = ((words >> shift) ^ words) & mask
@@ -63,7 +65,7 @@ def interleave(words: np.ndarray) -> np.ndarray:
 
 
 def product(op: str, left: tuple, right: tuple, options: dict[str, Any] | None = None) -> Correlation:
-    """Beaver triple of a bilinear operator: ``a``, ``b`` and their product."""
+    """Return the Beaver triple of a bilinear operator: ``a``, ``b`` and their product."""
     compute = bilinear.function(op, options or {})
     shape = bilinear.shape(op, left, right, options or {})
     items = (Item(left, width=64), Item(right, width=64), Item(shape))
@@ -71,7 +73,7 @@ def product(op: str, left: tuple, right: tuple, options: dict[str, Any] | None =
 
 
 def conjunction(left: tuple, right: tuple, dtype: str) -> Correlation:
-    """Beaver triple of the bitwise and."""
+    """Return the Beaver triple of the bitwise AND."""
     of = np.dtype(dtype)
     width = 8 * of.itemsize
     shape = np.broadcast_shapes(left, right)
@@ -80,7 +82,7 @@ def conjunction(left: tuple, right: tuple, dtype: str) -> Correlation:
 
 
 def truncation(shape: tuple, bits: int) -> Correlation:
-    """``r``, its low 63 bits without the last ``bits``, and its highest bit."""
+    """Return the correlation of ``r``, its low 63 bits without the last ``bits``, and its highest bit."""
 
     def derive(r: np.ndarray) -> tuple[np.ndarray, ...]:
         words = r.view(np.uint64)
@@ -91,13 +93,16 @@ def truncation(shape: tuple, bits: int) -> Correlation:
 
 
 def masked_bits(shape: tuple) -> Correlation:
-    """``r`` as a sum, and its bits interleaved."""
+    """Return the correlation of ``r`` as a sum, and of its bits in the order of `interleave`."""
     items = (Item(shape, width=64), Item(shape, U64, xor=True))
     return Correlation(items, lambda r: (interleave(r.view(np.uint64)),))
 
 
 def conversion(shape: tuple, places: int) -> Correlation:
-    """Random bits in the low ``places`` bits of a word, and each bit as a sum: of shape ``(places, *shape)``."""
+    """Return the correlation of random bits, in the low ``places`` bits of a word, and of each bit as a sum.
+
+    The sums have shape ``(places, *shape)``.
+    """
     of = U8 if places <= 8 else U64
 
     def derive(word: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -107,7 +112,7 @@ def conversion(shape: tuple, places: int) -> Correlation:
 
 
 def unit_vector(shape: tuple, length: int) -> Correlation:
-    """``r`` modulo ``length``, a power of two, and a vector with 1 at ``r``, 0 elsewhere."""
+    """Return the correlation of ``r`` modulo ``length``, a power of two, and a vector with a single 1 at ``r``."""
 
     def derive(r: np.ndarray) -> tuple[np.ndarray, ...]:
         return (((r & (length - 1))[..., None] == np.arange(length)).astype(np.int64),)

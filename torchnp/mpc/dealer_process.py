@@ -1,4 +1,4 @@
-"""The dealer in a process of its own: it tells each party a key, then answers the last party's requests."""
+"""The dealer in a separate process: it sends a key to each party, then answers the last party's requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IDLE_SECONDS = 24 * 3600.0
 def serve_dealer(
     me: links.Party, key: str, parties: list[links.Party], *, sessions: int = 0, timeout: float = 60.0
 ) -> None:
-    """Deal for one session of the parties after another.
+    """Deal for sessions of the parties, one after the other.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ def serve_dealer(
     key : str
         PEM file with the dealer's private key.
     parties : list of Party
-        In order of their ranks; of each the certificate counts.
+        The parties, in order of their ranks; only their certificates are used.
     sessions : int
-        Sessions after which it returns; 0 for no end.
+        Number of sessions after which the function returns; with 0, it never returns.
     timeout : float
-        Seconds to wait for a session's other parties after the first.
+        Seconds to wait for a session's other parties after the first one has connected.
     """
     done = 0
     tls = links.context(True, me, key, parties)
@@ -64,7 +64,7 @@ def _session(server: Any, tls: Any, parties: list[links.Party], timeout: float) 
 
 
 def _answer(dealer: Dealer, request: bytes) -> bytes:
-    """The last party's shares of a correlation, or why it is refused."""
+    """Return the last party's shares of a correlation, or the reason why the request is refused."""
     try:
         kind, *arguments = json.loads(request)
         of = correlation(kind, tuple(arguments))

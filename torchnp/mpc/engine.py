@@ -1,4 +1,4 @@
-"""Secret-shared tensors: the engine that computes on shares."""
+"""The engine of secret-shared tensors, which computes on shares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchnp.engine import BaseHandleTensor, Call, Engine, TensorSpec
 from torchnp.mpc.fixed_point import DEFAULT_BITS, FixedPoint
 from torchnp.mpc.network import Network, Traffic
 from torchnp.mpc.operators import (  # noqa: F401, they register operators
-    arithmetic,
+    elementwise,
     layers,
     losses,
     selection,
@@ -26,7 +26,7 @@ from torchnp.mpc.shares import SharedSum
 
 
 class SharedTensor(BaseHandleTensor):
-    """A tensor whose values exist as shares alone, until `publish`."""
+    """A tensor whose values exist only as shares, until `publish`."""
 
 
 class SharedEngine(Engine):
@@ -35,11 +35,11 @@ class SharedEngine(Engine):
     Parameters
     ----------
     network : Network
-        Of the parties.
+        The network of the parties.
     source : object
-        Of the dealer's correlated randomness.
+        The source of the dealer's correlated randomness.
     sharing : object
-        Makes shares of what one party knows.
+        Makes shares of values that one party knows.
     bits : int
         Fractional bits of floating-point tensors.
     """
@@ -64,23 +64,23 @@ class SharedEngine(Engine):
 
     @property
     def tolerances(self) -> Mapping[str, tuple[float, float]]:  # type: ignore[override]
-        """For the harness: 16 units of the last place, absolute and relative."""
+        """For the harness: an absolute and a relative tolerance of 16 units in the last place."""
         unit = 2.0**-self.bits
         return {"float32": (16 * unit, 16 * unit), "float64": (16 * unit, 16 * unit)}
 
     @property
     def resolution(self) -> Mapping[str, float]:  # type: ignore[override]
-        """For the harness: one unit of the last place."""
+        """For the harness: one unit in the last place."""
         return dict.fromkeys(("float32", "float64"), 2.0**-self.bits)
 
     @property
     def largest(self) -> Mapping[str, float]:  # type: ignore[override]
-        """For the harness: the numbers of which any two have a product in range."""
+        """For the harness: the largest number such that all products of two numbers up to it are in range."""
         return dict.fromkeys(("float32", "float64"), 2.0 ** (RANGE_BITS // 2 - self.bits))
 
     @property
     def traffic(self) -> Traffic:
-        """Bytes, rounds, correlations and published elements so far; a copy."""
+        """A copy of the counts so far: bytes, rounds, correlations and published elements."""
         found = self.protocol.network.traffic.copy()
         found.bytes_dealt, found.requests = self.protocol.source.bytes_dealt, self.protocol.source.requests
         return found
@@ -100,7 +100,7 @@ class SharedEngine(Engine):
         return self.protocol.bits if dtype.is_floating_point else 0
 
     def upload(self, tensor: torch.Tensor, *, owner: int = 0, **options: Any) -> SharedSum:
-        """Shares of a tensor that one party knows: of the others only the shape and dtype count."""
+        """Return shares of a tensor that one party knows; other parties' tensors give only the shape and dtype."""
         _no_others(options, "send() and module() take owner=")
         if not 0 <= owner < self.parties:
             raise ValueError(f"the owner is a party, 0 to {self.parties - 1}, not {owner}")
@@ -112,13 +112,13 @@ class SharedEngine(Engine):
         return SharedSum(tuple(self._sharing.share(words, tuple(tensor.shape), owner)), bits)
 
     def constant(self, tensor: torch.Tensor) -> PublicArray:
-        """A value that every party's program has."""
+        """Return the payload of a value that every party's program has."""
         array = tensor.numpy().copy()
         self.protocol.network.note(f"constant {array.dtype} {array.shape}".encode() + array.tobytes())
         return PublicArray(array)
 
     def download(self, payload: Any, spec: TensorSpec, **options: Any) -> torch.Tensor:
-        """The values, which every party gets."""
+        """Return the values; every party gets them."""
         _no_others(options, "publish() takes no options: every party gets the values")
         if isinstance(payload, PublicArray):
             return torch.from_numpy(payload.array.copy()).to(spec.dtype)
@@ -126,7 +126,7 @@ class SharedEngine(Engine):
         return torch.from_numpy(np.array(self.protocol.decode(words, payload.bits))).to(spec.dtype)
 
     def run(self, call: Call) -> Any:
-        """Run one operator: on public values by the table, else by its protocol."""
+        """Run one operator: with the table's kernel on public values, else with its protocol."""
         values = [*call.args, *call.kwargs.values()]
         flat = [y for x in values for y in (x if isinstance(x, list) else (x,))]
         if not any(isinstance(x, SharedSum) for x in flat):

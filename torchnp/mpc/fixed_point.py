@@ -16,12 +16,12 @@ FEWEST_BITS, MOST_BITS = 8, 22
 
 
 class FixedPoint(Protocol):
-    """Numbers ``words / 2**bits``. Every product must be below ``2 ** (62 - 2 * bits)``, or it is wrong.
+    """Numbers ``words / 2**bits``. A product that is not below ``2 ** (62 - 2 * bits)`` is wrong.
 
     Parameters
     ----------
     network, source
-        As for `Protocol`.
+        The same as for `Protocol`.
     bits : int
         Fractional bits of floating-point tensors.
     """
@@ -34,13 +34,13 @@ class FixedPoint(Protocol):
 
     @property
     def largest(self) -> float:
-        """The bound of products, and of what is encoded."""
+        """The bound of products and of encoded numbers."""
         return 2.0 ** (RANGE_BITS - 2 * self.bits)
 
     def encode(self, values: Any, bits: int) -> np.ndarray:
-        """Public numbers as words, rounded to nearest; infinities become the largest number.
+        """Encode public numbers as words, rounded to nearest; infinities become the largest number.
 
-        OverflowError for what is out of range or not a number.
+        Raise OverflowError for nan and for numbers out of range.
         """
         array = np.asarray(values)
         if bits == 0 or array.dtype.kind != "f":
@@ -52,12 +52,15 @@ class FixedPoint(Protocol):
 
     @staticmethod
     def decode(words: np.ndarray, bits: int) -> np.ndarray:
-        """Words as float64 numbers, or as int64 where there are no fractional bits."""
+        """Return words as float64 numbers, or as int64 if there are no fractional bits."""
         signed = words.view(np.int64)
         return signed / 2.0**bits if bits else signed
 
     def at(self, x: SharedSum, bits: int) -> SharedSum:
-        """The same numbers with other fractional bits: exact if there are more of them, else one round."""
+        """Return the same numbers with another number of fractional bits.
+
+        With more bits the result is exact; with fewer, this takes one round.
+        """
         if x.bits > bits:
             return self.truncate(x, x.bits - bits)
         if x.bits == bits:
@@ -65,21 +68,22 @@ class FixedPoint(Protocol):
         return self.each(lambda w: w << np.int64(bits - x.bits), x, bits=bits)
 
     def add(self, x: SharedSum, y: SharedSum) -> SharedSum:
-        """The sum of numbers with the same fractional bits."""
+        """Return the sum of numbers with equally many fractional bits."""
         return self.each(np.add, x, y)
 
     def subtract(self, x: SharedSum, y: SharedSum) -> SharedSum:
-        """The difference of numbers with the same fractional bits."""
+        """Return the difference of numbers with equally many fractional bits."""
         return self.each(np.subtract, x, y)
 
     def complement(self, bit: SharedSum) -> SharedSum:
-        """1 minus a bit."""
+        """Return 1 minus a bit."""
         return self.plus(self.each(np.negative, bit), np.int64(1))
 
     def scaled(self, x: SharedSum, numbers: Any, bits: int | None = None) -> SharedSum:
-        """Multiply by public numbers; one round, none if they are integers.
+        """Multiply by public numbers; this takes one round, or none if they are integers.
 
-        The numbers are encoded so that the largest of them has all of its leading bits: 1/3000 loses nothing.
+        The encoding keeps all leading bits of the largest of these numbers, so that small factors such as 1/3000 lose
+        no precision.
         """
         array = np.asarray(numbers)
         bits = x.bits if bits is None else bits
@@ -92,13 +96,13 @@ class FixedPoint(Protocol):
         return self.at(self.each(lambda w: w * factor, x, bits=x.bits + more), bits)
 
     def times(self, x: SharedSum, y: SharedSum, bits: int) -> SharedSum:
-        """The product of secret numbers; two rounds, one if either has no fractional bits."""
+        """Return the product of secret numbers; this takes two rounds, or one if either has no fractional bits."""
         return self.at(self.multiply(x, y), bits)
 
     def select(self, condition: SharedSum, x: SharedSum, y: SharedSum) -> SharedSum:
-        """``x`` where the bit is 1, else ``y``, of the same fractional bits; one round."""
+        """Return ``x`` where the bit is 1, else ``y``, both with equally many fractional bits; one round."""
         return self.add(self.multiply(condition, self.subtract(x, y)), y)
 
     def less(self, x: SharedSum, y: SharedSum) -> SharedSum:
-        """1 where ``x < y``, of the same fractional bits."""
+        """Return 1 where ``x < y``, else 0; both have equally many fractional bits."""
         return self.negative(self.subtract(x, y))

@@ -1,7 +1,7 @@
-"""Functions of secret fixed-point numbers: exponentials, logarithms, reciprocals and roots, by tables and polynomials.
+"""Functions of secret fixed-point numbers (exp, log, reciprocal, roots), computed with tables and polynomials.
 
-An argument is split into an exponent and a mantissa, both secret. The mantissa goes through a polynomial with 24
-fractional bits; the exponent, as a vector with a single 1, picks a power of two out of a public table.
+An argument is split into an exponent and a mantissa, both secret. A polynomial of the mantissa is computed with 24
+fractional bits. The exponent is a vector with a single 1, which selects a power of two from a public table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.polynomial import chebyshev
 from torchnp.mpc.fixed_point import FixedPoint
 from torchnp.mpc.shares import SharedSum, SharedXor
 
-INNER = 24  # fractional bits of mantissas: their products stay below 2**62
+INNER = 24  # fractional bits of mantissas, so that their products stay below 2**62
 PLACES = 42  # words of arguments are below 2**42
 DEGREE = 8  # polynomials on [-1, 1] are off by less than 2**-22 from 1/x, log, sqrt on [1/2, 1], and from 2**x
 EXPONENTS = 64  # length of the unit vector of an exponent
@@ -25,7 +25,7 @@ EXPONENTS = 64  # length of the unit vector of an exponent
 
 @functools.cache
 def _coefficients(function: Callable[[np.ndarray], np.ndarray], degree: int = DEGREE) -> tuple[float, ...]:
-    """Of powers, lowest first: the interpolation of a function at the Chebyshev points of [-1, 1]."""
+    """Return the coefficients, lowest power first, of the interpolation at the Chebyshev points of [-1, 1]."""
     points = chebyshev.chebpts1(degree + 1)
     return tuple(chebyshev.cheb2poly(chebyshev.chebfit(points, function(points), degree)))
 
@@ -39,7 +39,7 @@ def _at(p: FixedPoint, i: int, x: SharedSum) -> SharedSum:
 
 
 def polynomial(p: FixedPoint, u: SharedSum, function: Callable[[np.ndarray], np.ndarray]) -> SharedSum:
-    """A function on [-1, 1] by its polynomial; arguments and results have 24 fractional bits. Seven rounds."""
+    """Compute a function on [-1, 1] with its polynomial, in 24 fractional bits; seven rounds."""
     powers = [u]
     while len(powers) < DEGREE:
         n = len(powers)
@@ -57,7 +57,7 @@ def polynomial(p: FixedPoint, u: SharedSum, function: Callable[[np.ndarray], np.
 
 @dataclass(frozen=True)
 class Mantissa:
-    """``(1 - 2 * sign) * mantissa * 2 ** (k + 1 - bits)`` for the place ``k`` of the 1 in ``place``.
+    """Numbers as ``(1 - 2 * sign) * mantissa * 2 ** (k + 1 - bits)``, where ``k`` is the index of the 1 in ``place``.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Mantissa:
     centred : SharedSum
         ``4 * mantissa - 3``, with 24 fractional bits.
     place : SharedSum
-        The vector, along the first dimension; all 0 for the number 0.
+        The vector with a single 1, along the first dimension; for the number 0, all its elements are 0.
     """
 
     sign: SharedSum
@@ -74,13 +74,13 @@ class Mantissa:
     place: SharedSum
 
     def weight(self, p: FixedPoint, table: Callable[[int], float]) -> SharedSum:
-        """The word ``table(k)`` rounded, by a sum over the vector."""
+        """Return the word ``table(k)``, rounded; it is computed as a sum over the vector."""
         words = np.array([round(table(k)) for k in range(PLACES)], np.int64)
         return p.each(lambda w: np.tensordot(words, w, 1), self.place)
 
 
 def split(p: FixedPoint, x: SharedSum) -> Mantissa:
-    """Sign, mantissa and exponent of numbers whose words are below ``2**42``; 17 rounds."""
+    """Split numbers whose words are below ``2**42`` into sign, mantissa and exponent; 17 rounds."""
     bits = p.bits_of(x)
     sign = SharedXor(tuple(w >> np.uint64(63) for w in bits.parts))
     size = SharedXor(tuple(w ^ (np.uint64(0) - s) for w, s in zip(bits.parts, sign.parts)))  # |x|, or |x| - 1 for x < 0
@@ -118,7 +118,10 @@ def _logarithm(u: np.ndarray) -> np.ndarray:
 
 
 def reciprocal(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """``1 / x`` of numbers from ``2 ** (5 - bits)`` on; smaller results for smaller ones, and 0 for 0."""
+    """Return ``1 / x`` if ``|x| >= 2 ** (5 - bits)``.
+
+    For smaller numbers the result is too small in magnitude, and for 0 it is 0.
+    """
     found = split(p, x)
     weight = found.weight(p, lambda k: 2.0 ** min(PLACES - 1 - k, 60 - INNER))
     product = p.multiply(polynomial(p, found.centred, _inverse), weight)
@@ -126,12 +129,12 @@ def reciprocal(p: FixedPoint, x: SharedSum) -> SharedSum:
 
 
 def _cut(p: FixedPoint, product: SharedSum, count: int) -> SharedSum:
-    """Truncate words to the fractional bits of results."""
+    """Truncate words to the number of fractional bits of results."""
     return p.truncate(SharedSum(product.parts, p.bits + count), count)
 
 
 def divide(p: FixedPoint, x: SharedSum, y: SharedSum) -> SharedSum:
-    """``x / y`` with the error of the quotient alone: no small reciprocal is rounded."""
+    """Return ``x / y``; only the quotient is rounded, and not a small reciprocal."""
     found = split(p, y)
     weight = found.weight(p, lambda k: 2.0 ** (PLACES - 1 - k))
     ratio = p.times(p.at(x, p.bits), polynomial(p, found.centred, _inverse), p.bits)
@@ -145,17 +148,17 @@ def _rooted(p: FixedPoint, x: SharedSum, function: Callable[[np.ndarray], np.nda
 
 
 def sqrt(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """The square root of numbers that are not negative."""
+    """Return the square root of non-negative numbers."""
     return _rooted(p, x, _root, 1)
 
 
 def rsqrt(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """The reciprocal of the square root of positive numbers, and 0 for 0."""
+    """Return the reciprocal square root of positive numbers, and 0 for 0."""
     return _rooted(p, x, _inverse_root, -1)
 
 
 def log(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """The natural logarithm of positive numbers."""
+    """Return the natural logarithm of positive numbers."""
     found = split(p, x)
     exponent = found.weight(p, lambda k: (k + 1 - p.bits) * math.log(2) * 2.0**INNER)
     return p.at(p.add(polynomial(p, found.centred, _logarithm), exponent), p.bits)
@@ -165,12 +168,12 @@ def log(p: FixedPoint, x: SharedSum) -> SharedSum:
 
 
 def exp(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """``e ** x``: 0 where that is below the last place, and wrong where it is above ``2 ** (35 - bits)``."""
+    """Return ``e ** x``, or 0 if that is below the last place; a result above ``2 ** (35 - bits)`` is wrong."""
     down = p.bits + 1  # smaller powers of two are 0
     small = p.negative(p.plus(x, p.encode(down * math.log(2), x.bits)))
     factor = p.encode(math.log2(math.e), INNER)
     y = p.at(p.each(lambda w: w * factor, x, bits=x.bits + INNER), INNER)
-    whole = p.truncate(y, INNER)  # rounded down or up: the rest is between -1 and 1
+    whole = p.truncate(y, INNER)  # rounded down or up, so the rest is between -1 and 1
     rest = p.subtract(y, p.at(whole, INNER))
     vectors = p.unit_vectors(whole, EXPONENTS)
     highest = 60 - INNER - down
@@ -183,7 +186,7 @@ def exp(p: FixedPoint, x: SharedSum) -> SharedSum:
 
 
 def sigmoid(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """``1 / (1 + e ** -x)`` by that of ``|x|``."""
+    """Return ``1 / (1 + e ** -x)``, computed from the result for ``|x|``."""
     negative = p.negative(x)
     falling = exp(p, p.each(np.negative, _signed(p, negative, x)))
     centred = p.plus(p.each(lambda w: 2 * w, p.at(falling, INNER)), np.int64(-1 << INNER))
@@ -197,18 +200,21 @@ def _half_inverse(u: np.ndarray) -> np.ndarray:
 
 
 def tanh(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """``2 * sigmoid(2 * x) - 1``."""
+    """Return the hyperbolic tangent as ``2 * sigmoid(2 * x) - 1``."""
     twice = sigmoid(p, p.each(lambda w: 2 * w, x))
     return p.plus(p.each(lambda w: 2 * w, twice), np.int64(-1 << p.bits))
 
 
-# M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions, 7.1.26: off by at most 1.5e-7.
+# M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions, 7.1.26: the error is at most 1.5e-7.
 _ERF_SLOPE = 0.3275911
 _ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
 
 def erf(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """The error function, by that of ``|x|``: 1 minus a polynomial in ``1 / (1 + c |x|)`` times ``e ** -x**2``."""
+    """Return the error function, computed from the result for ``|x|``.
+
+    That is 1 minus a polynomial in ``1 / (1 + c |x|)`` times ``e ** -x**2``.
+    """
     negative = p.negative(x)
     size = _signed(p, negative, x)
     falling = exp(p, p.each(np.negative, p.times(x, x, p.bits)))
@@ -227,9 +233,9 @@ def erf(p: FixedPoint, x: SharedSum) -> SharedSum:
 
 
 def largest(p: FixedPoint, x: SharedSum, with_place: bool = False) -> tuple[SharedSum, SharedSum | None]:
-    """The largest number along the last dimension, and a vector with 1 in its place, the first of equal ones.
+    """Return the largest number along the last dimension, and a vector with a 1 at the index of its first occurrence.
 
-    Neighbours are compared, then the larger ones of them, and so on: nine rounds each.
+    Neighbours are compared, then the larger ones of each pair, and so on; each of these steps takes nine rounds.
     """
     places, count = None, x.shape[-1]
     if not count or not math.prod(x.shape):
@@ -263,7 +269,7 @@ def largest(p: FixedPoint, x: SharedSum, with_place: bool = False) -> tuple[Shar
 def _with_places(
     p: FixedPoint, left: SharedSum, right: SharedSum, right_wins: SharedSum, places: SharedSum, n: int
 ) -> tuple[SharedSum, SharedSum]:
-    """The larger of neighbours, and their vectors side by side, that of the smaller one zeroed; one round."""
+    """Return the larger of each two neighbours, and their two vectors joined, the smaller one's set to 0; one round."""
     mine, others = p.each(lambda w: w[..., 0 : n - 1 : 2, :], places), p.each(lambda w: w[..., 1::2, :], places)
     factors = p.each(lambda a, b, u, v: np.concatenate([(b - a)[..., None], u, v], -1), left, right, mine, others)
     products = p.multiply(p.each(lambda w: w[..., None], right_wins, bits=0), factors)

@@ -16,24 +16,24 @@ from typing import Any, NoReturn
 from torchnp.rpc.exceptions import RPCError
 
 _HEADER = struct.Struct("!16sHQ")  # digest of the program so far, length of the label, length of the message
-_PIECE = 1 << 18  # bytes taken from a socket at once
+_PIECE = 1 << 18  # bytes that are read from a socket in one call
 _LONGEST_HELLO = 1 << 12
 
 
 class PartyError(RPCError):
-    """A party or the dealer is missing, has left, is not who it should be, or runs another program."""
+    """Raised when a party or the dealer is missing, has left, has another identity, or runs another program."""
 
 
 @dataclass(frozen=True)
 class Party:
-    """Where a party or the dealer listens, and who it is.
+    """The address and the identity of a party or the dealer.
 
     Attributes
     ----------
     address : str
         ``"host:port"``
     certificate : str or Path
-        PEM file with its certificate; a self-signed one will do, as no other is accepted in its place.
+        PEM file with its certificate. This may be self-signed, because no other certificate is accepted instead.
     """
 
     address: str
@@ -47,12 +47,12 @@ class Party:
         return host, int(port)
 
     def der(self) -> bytes:
-        """The certificate, as it comes over TLS."""
+        """Return the certificate in the form that TLS transmits."""
         return ssl.PEM_cert_to_DER_cert(Path(self.certificate).read_text())
 
 
 def context(server: bool, me: Party, key: str | Path, peers: list[Party]) -> ssl.SSLContext:
-    """A context that shows this party's certificate, and accepts those of the peers alone."""
+    """Return a context that presents this party's certificate, and accepts only those of the peers."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.check_hostname = False  # the certificate itself is compared, not the name in it
@@ -77,7 +77,7 @@ class PeerLink:
         raise PartyError(f"{self.who} has left: {why}")
 
     def push(self) -> None:
-        """Send what the socket takes now."""
+        """Send as many bytes as the socket accepts now."""
         while self.unsent:
             try:
                 self.unsent = self.unsent[self.socket.send(self.unsent[:_PIECE]) :]
@@ -87,7 +87,7 @@ class PeerLink:
                 self.lost(error)
 
     def pull(self, enough: Callable[[], bool]) -> None:
-        """Receive what is there now, until there is enough."""
+        """Receive the bytes that have arrived, until ``enough()`` is true."""
         while not enough():
             try:
                 piece = self.socket.recv(_PIECE)
@@ -108,7 +108,10 @@ class PeerLink:
 
 
 def transfer(links: list[PeerLink], complete: Callable[[PeerLink], bool], timeout: float) -> None:
-    """Send what is unsent and receive until each link is complete; PartyError after ``timeout`` seconds of nothing."""
+    """Send all unsent bytes, and receive until each link is complete.
+
+    Raise PartyError after ``timeout`` seconds without progress.
+    """
     while True:
         for link in links:
             link.push()
@@ -123,13 +126,13 @@ def transfer(links: list[PeerLink], complete: Callable[[PeerLink], bool], timeou
 
 
 def frame(digest: bytes, label: str, message: bytes) -> bytes:
-    """A message with its label and the digest of the program that led to it."""
+    """Return a message with its label and the digest of the program that led to it."""
     text = label.encode()
     return _HEADER.pack(digest, len(text), len(message)) + text + message
 
 
 def exchange(links: list[PeerLink], digest: bytes, label: str, message: bytes, timeout: float) -> list[bytes]:
-    """Send a message to all peers, and return theirs, which belong to the same step of the same program."""
+    """Send a message to all peers, and return their messages, which belong to the same step of the same program."""
     whole = frame(digest, label, message)
     for link in links:
         link.unsent = memoryview(whole)
@@ -190,7 +193,7 @@ def send_json(link: PeerLink, value: Any, timeout: float) -> None:
 
 
 def receive_json(link: PeerLink, timeout: float, longest: int = _LONGEST_HELLO) -> Any:
-    """Receive a short JSON value; PartyError for anything else."""
+    """Receive a short JSON value; raise PartyError for anything else."""
     try:
         return json.loads(receive(link, longest, timeout))
     except ValueError:
@@ -201,7 +204,10 @@ def receive_json(link: PeerLink, timeout: float, longest: int = _LONGEST_HELLO) 
 
 
 def dial(peer: Party, who: str, tls: ssl.SSLContext, deadline: float) -> PeerLink:
-    """Connect to a peer, again and again until the deadline; PartyError if it is not there, or another."""
+    """Connect to a peer, with repeated attempts until the deadline.
+
+    Raise PartyError if the peer does not answer, or has another identity.
+    """
     while True:
         left = deadline - time.monotonic()
         try:
@@ -226,7 +232,7 @@ def _checked(sock: ssl.SSLSocket, peer: Party, who: str) -> PeerLink:
 
 
 def listener(me: Party) -> socket.socket:
-    """A socket that listens at a party's address."""
+    """Return a socket that listens at a party's address."""
     host, port = me.where
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host.strip("[]"), port), family=family)
@@ -240,11 +246,10 @@ def accept(
     first: float | None = None,
     greet: Callable[[PeerLink], None] = lambda link: None,
 ) -> dict[int, PeerLink]:
-    """Wait for a connection of each expected party, told apart by their certificates; others are turned away.
+    """Wait for a connection from each expected party; connections with other certificates are refused.
 
-    ``greet`` is called with each at once.
-
-    The parties have ``timeout`` seconds; with ``first``, the first of them has so many, and the rest ``timeout`` after it.
+    ``greet`` is called with each link as soon as it is connected. The parties have ``timeout`` seconds. With ``first``,
+    the first party has that many seconds, and the others have ``timeout`` seconds after it.
     """
     deadline = time.monotonic() + (timeout if first is None else first)
     found: dict[int, PeerLink] = {}
@@ -270,7 +275,7 @@ def accept(
             raw.close()
             continue
         if rank in found:
-            found[rank].close()  # it has dialled again
+            found[rank].close()  # the party has connected again
         if first is not None and not found:
             deadline = time.monotonic() + timeout
         name = f"party {rank}" + (f" ({expected[rank].address})" if expected[rank].address else "")

@@ -1,6 +1,6 @@
-"""Opening: the one place where shares become values, of what a one-time mask hides or of what is published.
+"""The only module in which shares become values: values that a one-time mask hides, or that are published.
 
-Every message is as long as the shapes say, whatever the values are.
+The length of every message depends only on shapes, never on values.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Traffic:
     Attributes
     ----------
     bytes_sent : int
-        What each party sent to the other parties.
+        Bytes that each party sent to the other parties.
     rounds : int
-        Exchanges: each party sends, then waits for all others.
+        Exchanges, in which each party sends and then waits for all others.
     bytes_dealt : int
-        What the dealer sent to the last party; the others expand their part from a key.
+        Bytes that the dealer sent to the last party; the other parties expand their shares from a key.
     requests : int
         Correlations that the dealer made.
     published : int
@@ -65,7 +65,7 @@ class Network(ABC):
 
     @abstractmethod
     def note(self, program: bytes) -> None:
-        """Take down a public part of the program, which all parties must share."""
+        """Record a public part of the program, which must be the same for all parties."""
 
     @abstractmethod
     def close(self) -> None:
@@ -73,10 +73,10 @@ class Network(ABC):
 
     @abstractmethod
     def _exchange(self, label: str, messages: list[bytes]) -> list[bytes]:
-        """Send the message of each rank that is here to all others; return the messages of all parties."""
+        """Send the message of each rank in this process to all others; return the messages of all parties."""
 
     def open_masked(self, label: str, *pairs: tuple[Any, OneTimeMask]) -> list[np.ndarray]:
-        """Open values that one-time masks hide: of sums ``value + mask``, of words of bits ``value ^ mask``; one round."""
+        """Open values that one-time masks hide: ``value + mask`` for sums, ``value ^ mask`` for bits; one round."""
         hidden = []
         for value, mask in pairs:
             mask.use_up()
@@ -95,7 +95,7 @@ class Network(ABC):
         ]
 
     def publish(self, value: SharedSum, why: str) -> np.ndarray:
-        """Open a value to every party: the only function that does so; each call is counted and logged."""
+        """Open a value to every party. Only this function does so, and each call is counted and logged."""
         (opened,) = self._join("publish", [(False, list(value.parts))])
         self.traffic.published += opened.size
         log.info("published %s of shape %s", why, tuple(opened.shape))
@@ -125,7 +125,7 @@ class LocalNetwork(Network):
     ----------
     parties : int
     transcript : list, optional
-        Gets a pair for each round: its label and the parties' messages.
+        A list to which each round appends a pair: its label and the parties' messages.
     """
 
     def __init__(self, parties: int, transcript: list[tuple[str, list[bytes]]] | None = None) -> None:
@@ -133,10 +133,10 @@ class LocalNetwork(Network):
         self.transcript = transcript
 
     def note(self, program: bytes) -> None:
-        """Nothing to do: there is one program."""
+        """Do nothing, because all parties run the same program."""
 
     def close(self) -> None:
-        """Nothing to end in one process."""
+        """Do nothing, because there are no connections within one process."""
 
     def _exchange(self, label: str, messages: list[bytes]) -> list[bytes]:
         if self.transcript is not None:

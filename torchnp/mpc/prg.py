@@ -17,12 +17,12 @@ def new_key() -> bytes:
 
 
 class RandomStream:
-    """Uniform words from a key: all who hold it, and draw the same shapes in the same order, draw the same words.
+    """Uniform words from a key. Holders of the same key that draw the same shapes in the same order get the same words.
 
     Parameters
     ----------
     key : bytes
-        32 bytes, of one stream alone.
+        32 bytes, which no other stream uses.
     """
 
     def __init__(self, key: bytes) -> None:

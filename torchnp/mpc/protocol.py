@@ -1,16 +1,16 @@
 """Protocols on shares: products, truncation, comparison, bits and unit vectors.
 
-All are secure against parties that follow the protocol (semi-honest), up to all but one of them together, if the dealer
-is honest and helps none of them. Every opened value is hidden by a uniformly random mask (perfect masking), and nothing
-here branches on a value.
+All protocols are secure against semi-honest parties (which follow the protocol), even if all but one of them collude,
+provided that the dealer is honest and colludes with none of them. Every opened value is hidden by a uniformly random
+mask (perfect masking), and nothing here branches on a value.
 
 - Products: D. Beaver, "Efficient multiparty protocols using circuit randomization", CRYPTO 1991.
 - Truncation: the protocol for rings and values of at most 62 bits of D. Escudero, S. Ghosh, M. Keller, R. Rachuri and
   P. Scholl, "Improved primitives for MPC over mixed arithmetic-binary circuits", CRYPTO 2020 (section 5); the dealer
-  makes what their preprocessing does.
+  replaces their preprocessing.
 - Comparison by a masked opening: I. Damgard, M. Fitzi, E. Kiltz, J. B. Nielsen and T. Toft, "Unconditionally secure
-  constant-rounds multi-party computation for equality, comparison, bits and exponentiation", TCC 2006, over 2**64 as in
-  the paper above: ``c = x + r`` is opened, and ``c`` compared with the shared bits of ``r`` by a tree of depth six.
+  constant-rounds multi-party computation for equality, comparison, bits and exponentiation", TCC 2006, modulo 2**64 as
+  in the paper above: ``c = x + r`` is opened, and a tree of depth six compares ``c`` with the shared bits of ``r``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from torchnp.mpc.network import Network
 from torchnp.mpc.shares import SharedSum, SharedXor
 
 ONE, TOP, BELOW = np.uint64(1), np.uint64(63), np.uint64(2**63 - 1)
-_WIDTHS = (32, 16, 8, 4, 2, 1)  # of the halves of a word
-RANGE_BITS = 62  # truncated values are below 2**62: one bit for the sign, one so that the mask's carry is known
+_WIDTHS = (32, 16, 8, 4, 2, 1)  # widths, in bits, of the halves of a word, the halves of these, and so on
+RANGE_BITS = 62  # truncated values are below 2**62; one bit is for the sign, and one so that the mask's carry is known
 
 
 class Protocol:
@@ -41,7 +41,7 @@ class Protocol:
 
     def __init__(self, network: Network, source: Any) -> None:
         self.network, self.source = network, source
-        self._first = 0 in network.ranks  # this process holds the share that public values are added to
+        self._first = 0 in network.ranks  # whether this process holds the share to which public values are added
 
     # ------------------------------------------------------------ without messages
 
@@ -51,7 +51,7 @@ class Protocol:
         return SharedSum(parts, values[0].bits if bits is None else bits)
 
     def plus(self, value: Any, public: Any) -> Any:
-        """Add public words (of bits: by exclusive or), by the first party."""
+        """Add public words to a shared value, or XOR them with shared bits; only the first party's share changes."""
         first, *rest = value.parts
         if self._first:
             first = first ^ public if isinstance(value, SharedXor) else first + public
@@ -61,7 +61,7 @@ class Protocol:
         return type(value)((first, *rest), value.bits)
 
     def constant(self, words: np.ndarray, bits: int = 0) -> SharedSum:
-        """Public words as shares: the first party's, and zeros."""
+        """Return shares of public words; the first party's share is the words, and all other shares are zeros."""
         zeros = np.zeros_like(words)
         return SharedSum(tuple(words if rank == 0 else zeros for rank in self.network.ranks), bits)
 
@@ -71,7 +71,7 @@ class Protocol:
     # ------------------------------------------------------------ products
 
     def bilinear(self, op: str, x: SharedSum, y: SharedSum, bits: int | None = None, **options: Any) -> SharedSum:
-        """The product of an operator of `torchnp.mpc.bilinear`, with the fractional bits of both; one round.
+        """Compute an operator of `torchnp.mpc.bilinear`; one round. The result has the sum of both fractional bits.
 
         With ``d = x + a`` and ``e = y + b`` opened, ``x y = d e - d b - a e + a b``.
         """
@@ -85,11 +85,11 @@ class Protocol:
         return SharedSum(parts, x.bits + y.bits)
 
     def multiply(self, x: SharedSum, y: SharedSum) -> SharedSum:
-        """Elementwise product, with the fractional bits of both."""
+        """Return the elementwise product, with the sum of both fractional bits."""
         return self.bilinear("multiply", x, y)
 
     def conjunction(self, x: SharedXor, y: SharedXor) -> SharedXor:
-        """Bitwise and; one round."""
+        """Return the bitwise AND; one round."""
         a, b, c = self.source.take("conjunction", x.shape, y.shape, x.parts[0].dtype.str)
         d, e = self.network.open_masked("and", (x, a), (y, b))
         right = b.shares.parts
@@ -103,15 +103,16 @@ class Protocol:
     def truncate(self, x: SharedSum, bits: int) -> SharedSum:
         """Divide by ``2 ** bits``, and drop as many fractional bits; one round.
 
-        The result is rounded down or up, up with the probability of what is cut off: right on average, off by less than
-        one unit of the last place, and never wrong otherwise if ``|x| < 2**62``, as words. Beyond that it is.
+        The result is randomly rounded down or up; the probability of rounding up is the fraction that is cut off. So it
+        is right on average, and its error is less than one unit in the last place. This holds for words with
+        ``|x| < 2**62``; beyond that, the result is wrong.
         """
         if bits == 0:
             return x
         mask, low, high = self.source.take("truncation", x.shape, bits)
         (c,) = self.network.open_masked("truncate", (self.plus(x, np.int64(1 << RANGE_BITS)), mask))
         top = (c >> np.uint64(63)).view(np.int64)
-        carry = self.each(lambda h: h * (1 - 2 * top), high)  # of the low 63 bits: whether c wrapped around there
+        carry = self.each(lambda h: h * (1 - 2 * top), high)  # whether the low 63 bits of c wrapped around
         carry = self.plus(carry, top)
         step = np.int64(1 << (63 - bits))
         rest = self.each(lambda w, m: w * step - m, carry, low, bits=x.bits - bits)
@@ -121,15 +122,16 @@ class Protocol:
     # ------------------------------------------------------------ bits
 
     def negative(self, x: SharedSum) -> SharedSum:
-        """1 where ``x < 0`` as a signed word, else 0; eight rounds.
+        """Return 1 where ``x < 0`` as a signed word, else 0; eight rounds.
 
-        The sign of ``x = c - r`` is that of ``c``, of ``r``, and the borrow from the bits below: whether ``c < r`` there.
+        The sign bit of ``x = c - r`` is the XOR of the sign bits of ``c`` and ``r`` and of the borrow from the bits
+        below, which is 1 if ``c < r`` in these bits.
         """
         mask, r = self.source.take("masked_bits", x.shape)
         (c,) = self.network.open_masked("compare", (x, mask))
-        c = interleave(c)  # the tree pairs neighbouring bits, which are in the same place of both halves
+        c = interleave(c)  # the tree pairs neighbouring bits, which are then at the same position in both halves
         sign = self.plus(self._bitwise(lambda w: w >> TOP, r), c >> TOP)
-        less = self._bitwise(lambda w: w & ~c & BELOW, r)  # in the sign's place no bit is less, and both are equal
+        less = self._bitwise(lambda w: w & ~c & BELOW, r)  # at the sign bit: not less, and equal
         equal = self.plus(self._bitwise(lambda w: w & BELOW, r), ~c | ~BELOW)
         borrow = self._first_difference(less, equal)
         sign = self._bitwise(lambda w: w.astype(np.uint8), sign)
@@ -137,7 +139,7 @@ class Protocol:
         return self.each(lambda w: w[0], self.to_sums(sign, 1))
 
     def zero(self, x: SharedSum) -> SharedSum:
-        """1 where ``x`` is 0, else 0; eight rounds."""
+        """Return 1 where ``x`` is 0, else 0; eight rounds."""
         mask, r = self.source.take("masked_bits", x.shape)
         (c,) = self.network.open_masked("compare", (x, mask))
         equal = self.plus(r, ~interleave(c))
@@ -146,13 +148,13 @@ class Protocol:
         return self.each(lambda w: w[0], self.to_sums(equal, 1))
 
     def _halves(self, word: SharedXor, width: int) -> tuple[SharedXor, SharedXor]:
-        """The upper bits of words, from ``width`` on, and the lower ones."""
+        """Return the bits of words from ``width`` on, and those below ``width``."""
         dtype = np.dtype(f"u{max(width // 8, 1)}")
         upper = self._bitwise(lambda w: (w >> w.dtype.type(width)).astype(dtype), word)
         return upper, self._bitwise(lambda w: w.astype(dtype), word)
 
     def _first_difference(self, less: SharedXor, equal: SharedXor) -> SharedXor:
-        """Whether a number is less than another, of whether each bit is less and equal; six rounds."""
+        """Return whether a number is less than another, given whether each bit is less or equal; six rounds."""
         for width in _WIDTHS:
             (less, low), (high_equal, low_equal) = self._halves(less, width), self._halves(equal, width)
             both = SharedXor(tuple(np.stack(parts) for parts in zip(low.parts, low_equal.parts)))
@@ -162,23 +164,24 @@ class Protocol:
         return less
 
     def to_sums(self, bits: SharedXor, places: int) -> SharedSum:
-        """Each of the low bits of words as 0 or 1, of shape ``(places, *shape)``; one round."""
+        """Return each of the low bits of words as a sum, 0 or 1, in shape ``(places, *shape)``; one round."""
         mask, ones = self.source.take("conversion", bits.shape, places)
         (e,) = self.network.open_masked("bits", (bits, mask))
         known = np.stack([(e >> e.dtype.type(i)) & e.dtype.type(1) for i in range(places)]).astype(np.int64)
         return self.plus(self.each(lambda w: w * (1 - 2 * known), ones), known)
 
     def bits_of(self, x: SharedSum) -> SharedXor:
-        """The 64 bits of ``x``; seven rounds.
+        """Return the 64 bits of ``x``; seven rounds.
 
-        ``x = c + ~r + 1``, added by a prefix tree (P. M. Kogge and H. S. Stone, IEEE Transactions on Computers, 1973).
+        ``x = c + ~r + 1`` is added with a prefix tree (P. M. Kogge and H. S. Stone, IEEE Transactions on Computers,
+        1973).
         """
         mask, r = self.source.take("masked_bits", x.shape)
         (c,) = self.network.open_masked("compare", (x, mask))
         other = self.plus(self._bitwise(interleave, r), ~np.uint64(0))
         total = self.plus(other, c)
         carries, passes = self._bitwise(lambda w: w & c, other), total
-        # The carry into the lowest place is 1: it is made there if either bit is.
+        # The carry into the lowest bit is 1, so this bit generates a carry if either of its two bits is 1.
         lowest = lambda t, g: g ^ (t & ONE)
         carries = SharedXor(tuple(map(lowest, total.parts, carries.parts)))
         for shift in map(np.uint64, (1, 2, 4, 8, 16, 32)):
@@ -190,7 +193,7 @@ class Protocol:
         return SharedXor(tuple(t ^ g for t, g in zip(total.parts, into.parts)))
 
     def highest_bit(self, bits: SharedXor) -> SharedXor:
-        """Words with the highest set bit of each word alone; six rounds."""
+        """Return words in which only the highest set bit of each word is set; six rounds."""
         found = bits
         for shift in map(np.uint64, (1, 2, 4, 8, 16, 32)):
             moved = self._bitwise(lambda w: w >> shift, found)
@@ -201,9 +204,10 @@ class Protocol:
     # ------------------------------------------------------------ secret indices
 
     def unit_vectors(self, index: SharedSum, length: int) -> SharedSum:
-        """Vectors with 1 in the place of each index modulo a power of two, of shape ``(*shape, length)``; one round.
+        """Return vectors with a 1 at each index modulo ``length``, in shape ``(*shape, length)``; one round.
 
-        The dealer's vector with 1 in a random place ``r`` is turned by ``index + r``, which is opened modulo the length.
+        ``length`` is a power of two. The dealer's vector, with a 1 at a random index ``r``, is rotated by ``index +
+        r``, which is opened modulo the length.
         """
         mask, vector = self.source.take("unit_vector", index.shape, length)
         (c,) = self.network.open_masked("index", (index, mask))

@@ -1,4 +1,4 @@
-"""Parties in processes of their own: their network, their part of the dealer's randomness, and sharing of inputs."""
+"""Parties in separate processes: their network, their part of the dealer's randomness, and the sharing of inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from torchnp.mpc.prg import KEY_BYTES, RandomStream, new_key
 class TLSNetwork(Network):
     """This party's connections to all others.
 
-    Each message bears a digest of all that the parties' programs have in common: operators, shapes and public constants.
+    Each message contains a digest of all that the parties' programs must have in common: operators, shapes and public
+    constants.
     """
 
     def __init__(self, parties: int, rank: int, peers: dict[int, links.PeerLink], timeout: float) -> None:
@@ -38,13 +39,13 @@ class TLSNetwork(Network):
         return [*found[: self._rank], mine, *found[self._rank :]]
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         for link in self._peers:
             link.close()
 
 
 class RemoteSource:
-    """This party's part of correlations: from its key, and for the last party from the dealer's messages too."""
+    """This party's shares of correlations, from its key; the last party also gets shares in the dealer's messages."""
 
     def __init__(self, link: links.PeerLink, rank: int, parties: int, timeout: float) -> None:
         self._link, self._timeout = link, timeout
@@ -53,7 +54,7 @@ class RemoteSource:
         self.bytes_dealt = self.requests = 0
 
     def take(self, kind: str, *arguments: Any) -> list[Any]:
-        """The items of one request, masks as `OneTimeMask`."""
+        """Return the items of one request, with masks as `OneTimeMask`."""
         of = correlation(kind, arguments)
         self.requests += 1
         parts = [uniform_share(item, self._stream) for item in of.items if item.width or not self._last]
@@ -71,12 +72,12 @@ class RemoteSource:
         return [as_shared(item, (part,)) for item, part in zip(of.items, parts)]
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection to the dealer."""
         self._link.close()
 
 
 class PairwiseSharing:
-    """Splits what its owner knows: the others' shares are random streams that the owner has the keys of."""
+    """Splits an owner's values into shares; the others' shares are random streams, of which the owner has the keys."""
 
     def __init__(self, rank: int, peers: dict[int, links.PeerLink], timeout: float) -> None:
         keys = {r: new_key() for r in peers}
@@ -87,7 +88,7 @@ class PairwiseSharing:
         self._from = {r: RandomStream(links.receive(link, KEY_BYTES, timeout)) for r, link in peers.items()}
 
     def share(self, words: np.ndarray | None, shape: tuple[int, ...], owner: int) -> list[np.ndarray]:
-        """This party's share of what ``owner`` knows, and passes as ``words``."""
+        """Return this party's share of the values that ``owner`` knows and passes as ``words``."""
         item = Item(shape)
         if owner != self._rank:
             return [self._from[owner].words(shape, item.dtype)]

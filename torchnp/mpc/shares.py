@@ -1,6 +1,6 @@
-"""Shares of secret values: arrays that add up to a value, and one-time masks.
+"""Shares of secret values, which are arrays that add up to a value, and one-time masks.
 
-Nothing here turns shares into values: `torchnp.mpc.network` has the only function that does.
+Nothing here turns shares into values; only `torchnp.mpc.network` does.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class Shares:
     Attributes
     ----------
     parts : tuple of ndarray
-        The shares of the parties that this process holds: all of them in one process, else its own.
+        The shares that this process holds: those of all parties if they run in one process, else its own.
     bits : int
-        Fractional bits: the value is the sum of all shares over ``2 ** bits``.
+        Number of fractional bits. The value is the sum of all shares divided by ``2 ** bits``.
     """
 
     __slots__ = ("bits", "parts")
@@ -50,23 +50,23 @@ class SharedSum(Shares):
 
     def __init__(self, parts: tuple[np.ndarray, ...], bits: int = 0) -> None:
         super().__init__(parts, bits)
-        self.hint: Any = None  # further shares of the same computation, which its backward operator takes up
+        self.hint: Any = None  # further shares from the same computation, which its backward operator uses
 
 
 class SharedXor(Shares):
-    """Shares whose exclusive or is the value, a word of bits."""
+    """Shares whose XOR is the value, taken as a word of bits."""
 
     __slots__ = ()
 
 
 class OneTimeMask:
-    """A uniformly random secret of the dealer's, which hides one opened value and then is used up.
+    """A uniformly random secret from the dealer, which hides one opened value and is then used up.
 
     Attributes
     ----------
     shares : SharedSum or SharedXor
     width : int
-        Low bits that the mask covers; what it hides is opened modulo ``2 ** width``.
+        Number of low bits that the mask covers; the hidden value is opened modulo ``2 ** width``.
     """
 
     __slots__ = ("_used", "shares", "width")
@@ -75,7 +75,7 @@ class OneTimeMask:
         self.shares, self.width, self._used = shares, width, False
 
     def use_up(self) -> None:
-        """Mark the mask as used; RuntimeError if it has been used."""
+        """Mark the mask as used; raise RuntimeError if it has been used before."""
         if self._used:
             raise RuntimeError("a one-time mask is used twice")
         self._used = True

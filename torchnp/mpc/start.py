@@ -1,4 +1,4 @@
-"""Start engines of secret-shared tensors: all parties in this process, or each in its own."""
+"""Start engines of secret-shared tensors, with all parties in this process or each party in its own process."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torchnp.mpc.fixed_point import DEFAULT_BITS
 from torchnp.mpc.network import LocalNetwork
 from torchnp.mpc.remote import PairwiseSharing, RemoteSource, TLSNetwork
 
-VERSION = 1  # of the protocols: parties of different versions refuse each other
+VERSION = 1  # version of the protocols; parties with different versions refuse to connect
 
 
 def local(
     parties: int = 2, bits: int = DEFAULT_BITS, transcript: list[tuple[str, list[bytes]]] | None = None
 ) -> SharedEngine:
-    """Return an engine with all parties and the dealer in this process: for development, tests and figures.
+    """Return an engine with all parties and the dealer in this process, for development, tests and measurements.
 
-    It computes what the parties of `connect` would, and counts their messages; one process that sees all shares
-    protects nothing.
+    It computes the same as the parties of `connect`, and counts their messages. It protects nothing, because one
+    process sees all shares.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def local(
     bits : int
         Fractional bits of floating-point tensors, 8 to 22.
     transcript : list, optional
-        Gets a pair for each round: its label, and the messages of the parties.
+        A list to which each round appends a pair: its label, and the messages of the parties.
     """
     if parties < 2:
         raise ValueError(f"secrets are shared among at least 2 parties, not {parties}")
@@ -48,19 +48,19 @@ def connect(
 ) -> SharedEngine:
     """Connect this process, as one party, to the others and to the dealer, over TLS.
 
-    Every party runs the same program, with its own rank. What a party owns, it passes to `send` with ``owner=rank``;
-    the others pass a tensor of the same shape and dtype, whose values do not count.
+    Every party runs the same program, with its own rank. A party passes a tensor that it owns to `send` with
+    ``owner=rank``; the others pass any tensor with the same shape and dtype.
 
     Parameters
     ----------
     parties : list of Party
-        Address and certificate of each party, in the same order for all.
+        Address and certificate of each party, in the same order in all processes.
     rank : int
-        Which of them this process is.
+        The index of this process's party in ``parties``.
     key : path
         PEM file with the private key of this party's certificate.
     dealer : Party
-        Who runs ``python -m torchnp.mpc dealer``.
+        The dealer, who runs ``python -m torchnp.mpc dealer``.
     bits : int
         Fractional bits of floating-point tensors, 8 to 22; the same for all.
     timeout : float
@@ -69,8 +69,7 @@ def connect(
     Raises
     ------
     PartyError
-        A party or the dealer is missing, is not who it should be, or has other settings. Later, operators raise it if
-        one leaves or runs another program.
+        A party or the dealer is missing, has another identity or settings, or later leaves or runs another program.
     """
     if len(parties) < 2 or not 0 <= rank < len(parties):
         raise ValueError(f"rank {rank} of {len(parties)} parties: there are at least 2, counted from 0")
@@ -78,7 +77,9 @@ def connect(
     names = {r: f"party {r} ({p.address})" for r, p in enumerate(parties)}
     mine = {"version": VERSION, "parties": len(parties), "bits": bits}
 
-    def greet(link: links.PeerLink) -> None:  # at once: a peer with other settings need not wait for the rest to come
+    def greet(
+        link: links.PeerLink,
+    ) -> None:  # immediately: a peer with other settings need not wait
         links.send_json(link, {**mine, "rank": rank}, timeout)
 
     with links.listener(me) as server:

@@ -1,4 +1,4 @@
-"""NumPy's meaning on torch tensors and handles: ``torchnp.np.var(t)`` is what ``np.var`` is of an array.
+"""NumPy's functions on torch tensors and handles: ``torchnp.np.var(t)`` computes what ``np.var`` does for arrays.
 
 ``import torchnp.np as tnp``: each function has NumPy's name, arguments, defaults, promotion and errors, takes tensors,
 handles, arrays and numbers, and returns tensors. It calls operators of torch, so gradients, ``torch.compile``,
@@ -22,7 +22,7 @@ from torchnp.np.create import CONSTANTS, DTYPES
 from torchnp.np.semantics import semantics
 from torchnp.np.table import TABLE, NumpyRow, refused
 
-# Each module adds its rows.
+# Importing each module adds its rows to the table.
 for _module in (
     "elementwise", "reductions", "sorting", "shapes", "create", "selection", "products", "linalg_rows", "fft_rows", "derived", "sets",
 ):  # fmt: skip
@@ -34,7 +34,7 @@ __all__ = ["NumpyRow", "refused", "semantics", "table"]
 
 
 class NumpySpace:
-    """The functions of a module of NumPy below ``np``: ``tnp.linalg.norm``."""
+    """The functions of a submodule of NumPy, such as ``tnp.linalg.norm``."""
 
     def __init__(self, space: str) -> None:
         self._space = space

@@ -1,4 +1,4 @@
-"""``python -m torchnp.np FILE.py``: run a script's NumPy on tensors, and say where it parts from NumPy."""
+"""``python -m torchnp.np FILE.py``: run a script's NumPy calls on tensors, and report where results differ."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from torchnp.np.script import run_script
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a script and print the report to standard error; with ``--strict`` return 1 if a line parts from NumPy."""
+    """Run a script and print the report to standard error; with ``--strict`` return 1 if a line differs from NumPy."""
     parser = argparse.ArgumentParser(prog="python -m torchnp.np", description=__doc__)
-    parser.add_argument("--strict", action="store_true", help="end with status 1 if a line parts")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with status 1 if a line's results differ from NumPy's"
+    )
     parser.add_argument("file", help="a script that imports numpy")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
     given = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""How a `TensorArray` is kept: its flags, and what a reversed copy was copied from."""
+"""Memory of a `TensorArray`: its flags, and the source of a reversed copy."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from torchnp.np.shapes import is_fortran
 
 
 class Mirror:
-    """Where a copy in reversed order comes from: torch has no negative strides, so writes are repeated there.
+    """The source of a copy in reversed order. torch has no negative strides, so writes to the copy are repeated in it.
 
     Parameters
     ----------
     copy : Tensor
         The copy; views of it share the mirror.
     source : TensorArray
-        What was indexed.
+        The array that was indexed.
     index : index
-        With a negative step.
+        An index with a negative step.
     """
 
     def __init__(self, copy: Tensor, source: Any, index: Any) -> None:
         self._copy, self._source, self._index = copy, source, index
 
     def update(self) -> None:
-        """Write the copy to its source."""
+        """Write the copy's values to the source."""
         self._source[self._index] = type(self._source)(self._copy)
 
 

@@ -19,18 +19,18 @@ from torchnp.np.indexing import assign, index_of
 
 
 class TensorArray:
-    """An array of NumPy's interface in a tensor's memory.
+    """A tensor's memory with the interface of `numpy.ndarray`.
 
     Parameters
     ----------
     tensor : Tensor
         Shares its memory with the array.
     readonly : bool
-        Whether writes are NumPy's ValueError.
+        Whether writes raise NumPy's ValueError.
     mirror : Mirror, optional
-        What the array is a reversed copy of: writes go there too.
+        The source of which the array is a reversed copy; writes go there too.
     scalar : bool
-        Whether NumPy has a scalar here, which ``x += 1`` does not change but replaces.
+        Whether NumPy would have a scalar here. ``x += 1`` does not change a scalar, but replaces it.
     """
 
     __slots__ = ("mirror", "readonly", "scalar", "tensor")
@@ -91,7 +91,7 @@ class TensorArray:
 
     @property
     def mT(self) -> TensorArray:
-        """The array with its last two axes exchanged."""
+        """The array with its last two axes swapped."""
         return _run("matrix_transpose", self)
 
     @property
@@ -105,7 +105,7 @@ class TensorArray:
 
     @property
     def imag(self) -> TensorArray:
-        """The imaginary parts, a view; zeros that can't be written of a real array."""
+        """The imaginary parts, a view; for a real array, zeros that can't be written."""
         found = _run("imag", self)
         return TensorArray(found.tensor, readonly=not self.tensor.is_complex())
 
@@ -127,12 +127,12 @@ class TensorArray:
 
     @property
     def base(self) -> None:
-        """None: tensors don't tell."""
+        """None, because tensors don't record the array that they are views of."""
         return None
 
     @property
     def device(self) -> str:
-        """``"cpu"``, as NumPy calls it."""
+        """``"cpu"``, the name of NumPy's only device."""
         return "cpu"
 
     # ------------------------------------------------------------ Python's protocols
@@ -168,7 +168,7 @@ class TensorArray:
         given = unwrapped(index)
         found = index_of(self.tensor, given)
         if found.dim() == 0 and not _names_rest(given):
-            return as_scalar(TensorArray(found.clone()))  # a value, no view
+            return as_scalar(TensorArray(found.clone()))  # a value, not a view
         if _goes_back(given) and not _picks(given):
             return TensorArray(found, self.readonly, Mirror(found, self, index))
         return TensorArray(found, self.readonly and not _picks(given), None if _picks(given) else self.mirror)
@@ -230,7 +230,7 @@ class TensorArray:
     # ------------------------------------------------------------ methods that are not functions
 
     def item(self, *index: Any) -> Any:
-        """One element as a Python number."""
+        """Return one element as a Python number."""
         if not index:
             if self.size != 1:
                 raise ValueError("can only convert an array of size 1 to a Python scalar")
@@ -242,17 +242,17 @@ class TensorArray:
         )
 
     def tolist(self) -> Any:
-        """Nested lists of Python numbers."""
+        """Return nested lists of Python numbers."""
         return self.tensor.tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
-        """The elements' bytes."""
+        """Return the elements' bytes."""
         return np.asarray(self).tobytes(order)  # type: ignore[arg-type]
 
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> TensorArray:
-        """The array in another dtype."""
+        """Return the array in another dtype."""
         if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
             raise TypeError(
                 f"Cannot cast array data from {self.dtype!r} to {np.dtype(dtype)!r} according to the rule '{casting}'"
@@ -260,7 +260,7 @@ class TensorArray:
         return self if not copy and self.dtype == dtype else _run("astype", self, dtype, copy=copy)
 
     def view(self, dtype: Any = None, type: Any = None) -> TensorArray:
-        """The same memory in another dtype."""
+        """Return an array of another dtype on the same memory."""
         if dtype is None or (
             isinstance(dtype, builtins_type) and not issubclass(dtype, np.generic | bool | int | float | complex)
         ):
@@ -268,20 +268,20 @@ class TensorArray:
         return TensorArray(self.tensor.view(torch_dtype(dtype)), self.readonly)
 
     def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> TensorArray:
-        """The elements in another shape."""
+        """Return the elements in another shape."""
         found = _run("reshape", self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
         return TensorArray(found.tensor, self.readonly, self.mirror)
 
     def transpose(self, *axes: Any) -> TensorArray:
-        """The array with its axes reversed or permuted."""
+        """Return the array with its axes reversed or permuted."""
         return _run("transpose", self, (axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes) or None)
 
     def flatten(self, order: str = "C") -> TensorArray:
-        """A copy of one axis."""
+        """Return a 1-d copy."""
         return _run("ravel", self, order).copy()
 
     def copy(self, order: str = "C") -> TensorArray:
-        """A copy, by rows unless ``order`` says otherwise."""
+        """Return a copy, in row-major order unless ``order`` says otherwise."""
         return _run("copy", self, order)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
@@ -300,7 +300,7 @@ class TensorArray:
         self[...] = _run("partition", self, kth, axis, kind, order)
 
     def byteswap(self, inplace: bool = False) -> TensorArray:
-        """The array with each element's bytes reversed."""
+        """Return the array with each element's bytes reversed."""
         swapped = TensorArray(as_tensor(np.asarray(self).byteswap().copy()))
         if inplace:
             self[...] = swapped
@@ -315,7 +315,7 @@ builtins_type = type
 
 
 def written(array: Any) -> None:
-    """Repeat a write to a reversed copy in what it was copied from."""
+    """After a write to a reversed copy, repeat the write in its source."""
     if isinstance(array, TensorArray) and array.mirror is not None:
         array.mirror.update()
 
@@ -326,7 +326,7 @@ def _goes_back(index: Any) -> bool:
 
 
 def _picks(index: Any) -> bool:
-    """Whether an index holds arrays, whose elements are copied."""
+    """Return whether an index contains arrays, so that indexing copies."""
     parts = index if isinstance(index, tuple) else (index,)
     return any(isinstance(p, (Tensor, list, np.ndarray, bool)) for p in parts)
 
@@ -371,7 +371,7 @@ class FlatElements:
 
 
 def unwrapped(x: Any) -> Any:
-    """Replace arrays by their tensors, in lists, tuples, dicts and slices too."""
+    """Replace arrays by their tensors, also inside lists, tuples, dicts and slices."""
     if isinstance(x, TensorArray):
         return x.tensor
     if isinstance(x, FlatElements):
@@ -388,7 +388,7 @@ def unwrapped(x: Any) -> Any:
 
 
 def wrapped(x: Any, known: dict[int, TensorArray] | None = None) -> Any:
-    """Replace tensors by arrays, those in ``known`` by the arrays that they came from; dtypes by NumPy's."""
+    """Replace tensors by arrays, and dtypes by NumPy's. Tensors in ``known`` become the arrays they belong to."""
     if isinstance(x, Tensor):
         found = known.get(id(x)) if known else None
         return TensorArray(x) if found is None else found
@@ -402,7 +402,7 @@ def wrapped(x: Any, known: dict[int, TensorArray] | None = None) -> Any:
 
 
 def known_arrays(x: Any, found: dict[int, TensorArray] | None = None) -> dict[int, TensorArray]:
-    """Return the arrays in arguments by the ids of their tensors, so that a result that is one stays itself."""
+    """Return the arrays in arguments by their tensors' ids, so that a function that returns an argument returns it."""
     found = {} if found is None else found
     if isinstance(x, TensorArray):
         found[id(x.tensor)] = x
@@ -415,7 +415,7 @@ def known_arrays(x: Any, found: dict[int, TensorArray] | None = None) -> dict[in
 
 
 def on_arrays(function: Callable) -> Callable:
-    """Return a function of tensors as one of arrays."""
+    """Return a function of arrays that calls the given function of tensors."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         known = known_arrays((args, kwargs))
@@ -440,7 +440,7 @@ _OF_ARRAYS = (
 
 
 def as_scalar(array: Any) -> Any:
-    """Mark a new 0-d array as what is a scalar in NumPy."""
+    """Mark a new 0-d array as one for which NumPy would return a scalar."""
     if isinstance(array, TensorArray) and not array.ndim and array.mirror is None:
         array.scalar = True
     return array
@@ -452,7 +452,7 @@ def _refuse_readonly(out: Any) -> None:
             raise ValueError("output array is read-only")
 
 
-NAMESPACE: Any = None  # NumPy's functions on arrays: `torchnp.np.rebound` sets it
+NAMESPACE: Any = None  # NumPy's functions on arrays: `torchnp.np.rebind_numpy_functions` sets it
 OBSERVER: Any = None  # a `torchnp.np.script.ScriptReport` while it runs a script
 
 
@@ -462,7 +462,7 @@ def _run(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def _method(name: str) -> Callable:
-    """A method that is a function of the same name."""
+    """Return a method that calls the function of the same name."""
 
     def call(self: TensorArray, *args: Any, **kwargs: Any) -> Any:
         return _run(name, self, *args, **kwargs)
@@ -544,7 +544,7 @@ def _power(self: TensorArray, other: Any, modulo: Any = None) -> Any:
 
 
 def square_or_power(x: TensorArray, exponent: Any) -> Any:
-    """``x ** exponent``: the exponents 2, 0.5, -1, 1 and 0 as Python numbers have functions of their own in NumPy."""
+    """Return ``x ** exponent``. For the Python numbers 2, 0.5, -1, 1 and 0, NumPy calls special functions."""
     if x.dtype.kind in "fc" and type(exponent) in (int, float) and exponent in (2, 0.5, -1, 1):
         names = {2: "square", 0.5: "sqrt", -1: "reciprocal", 1: "positive"}
         return _run(names[exponent], x)

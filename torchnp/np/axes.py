@@ -1,4 +1,4 @@
-"""Axes as NumPy takes them: one, a tuple, None for all; with NumPy's errors."""
+"""Axis arguments as NumPy accepts them: an integer, a tuple, or None for all axes; with NumPy's errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def normal_axis(axis: Any, ndim: int, argument: str = "") -> int:
 
 
 def normal_axes(axis: Any, ndim: int, argument: str = "", repeats: bool = False) -> tuple[int, ...]:
-    """Return axes counted from the front; None is all. Repeated axes are an error unless ``repeats``."""
+    """Return axes counted from the front; None means all. Repeated axes are an error unless ``repeats``."""
     if axis is None:
         return tuple(range(ndim))
     axes = tuple(normal_axis(a, ndim, argument) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
@@ -28,7 +28,7 @@ def normal_axes(axis: Any, ndim: int, argument: str = "", repeats: bool = False)
 
 
 def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """`normal_axes` for reductions by ufuncs: a 0-d array has axis 0 and -1, which reduce nothing."""
+    """Do what `normal_axes` does, but accept axis 0 and -1 of a 0-d array, as reductions of ufuncs do."""
     if axis is not None and not isinstance(axis, tuple):
         place = operator.index(axis)
         if ndim == 0 and place in (0, -1):
@@ -41,7 +41,7 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def kept_shape(x: Tensor, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape with ``keepdims``."""
+    """Return the shape of a reduction's result with ``keepdims=True``."""
     return tuple(1 if i in axes else n for i, n in enumerate(x.shape))
 
 
@@ -56,5 +56,5 @@ def merged_last(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def restored(result: Tensor, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Return a reduction's result with its reduced dimensions of size 1, if they are to be kept."""
+    """Insert the reduced dimensions with size 1 into a reduction's result if ``keepdims``."""
     return result.reshape(kept_shape(x, axes)) if keepdims else result

@@ -27,7 +27,7 @@ from torchnp.np.table import add_row, row
 
 
 def _by_columns(found: Tensor, order: str) -> Tensor:
-    """A new tensor in the memory layout that ``order`` asks for."""
+    """Return a new tensor in the memory layout that ``order`` requests."""
     if order not in ("C", "F", "A", "K", None):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got '{order}')")
     if order != "F" or found.dim() < 2:
@@ -41,7 +41,7 @@ def array(
     object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
     ndmax: int = 0, like: Any = None,
 ) -> Tensor:  # fmt: skip
-    """`numpy.array` as a tensor: a copy, with NumPy's dtype (``[1.0]`` is float64)."""
+    """`numpy.array` that returns a tensor: a copy, with NumPy's dtype (``[1.0]`` is float64)."""
     found = as_tensor(object, dtype)
     if copy and found is object:
         found = found.clone(memory_format=torch.preserve_format if order in ("K", "A") else torch.contiguous_format)
@@ -64,7 +64,7 @@ def _as_array(name: str, contiguous: str = "", ndmin: int = 0) -> None:
         return _by_columns(found, "F") if contiguous == "F" and not is_fortran(found) else found
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`numpy.{name}` as a tensor: a tensor of the dtype is returned itself."
+    function.__doc__ = f"`numpy.{name}` as a tensor; a tensor that already has the dtype is returned itself."
     add_row(name, function, "contiguous-0d default-dtype" if contiguous else "default-dtype")
 
 
@@ -82,7 +82,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
 
 @row("astype", "always-complex float-dtypes-alone masked-fill-truncates")
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """`numpy.astype` of a tensor: the cast of C."""
+    """`numpy.astype` of a tensor: converts as a cast in C."""
     value = as_tensor(x)
     found = cast(value, torch_dtype(dtype))
     return found.clone() if copy and found is value else found
@@ -107,7 +107,7 @@ def _device(device: Any) -> Any:
 
 _filled("zeros", 0)
 _filled("ones", 1)
-_filled("empty", 0)  # NumPy's values are anything; zeros keep runs alike
+_filled("empty", 0)  # NumPy leaves the values undefined; zeros make runs reproducible
 
 
 @row("full", "default-dtype fill-overflow only-floats-derive")
@@ -133,7 +133,7 @@ def _like(name: str, fill: Any) -> None:
         return _alike(a, fill, dtype, order, shape, device)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`numpy.{name}` as a tensor: shape, dtype and memory layout of ``a``."
+    function.__doc__ = f"`numpy.{name}` as a tensor, with the shape, dtype and memory layout of ``a``."
     add_row(name, function, "memory-format-fits")
 
 
@@ -166,7 +166,7 @@ def full_like(
 def arange(
     start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, like: Any = None
 ) -> Tensor:
-    """`numpy.arange` as a tensor: the first value plus multiples of the first step in the dtype."""
+    """`numpy.arange` as a tensor: the first value plus multiples of the step, both rounded to the dtype."""
     bounds = [x.item() if isinstance(x, Tensor) else x for x in (start, stop, step)]
     found = np.arange(*bounds[:2], bounds[2] if step is not None else 1) if stop is not None else np.arange(bounds[0])  # type: ignore[call-overload]
     kind = torch_dtype(found.dtype) if dtype is None else torch_dtype(dtype)
@@ -209,7 +209,7 @@ _triangle("triu", True)
 
 @row("copyto", "copy-casts-down overlap-order")
 def copyto(dst: Tensor, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """`numpy.copyto` on tensors: in place, as if the source were copied first."""
+    """`numpy.copyto` on tensors: writes in place, as if the source were copied first."""
     if not isinstance(dst, Tensor):
         raise TypeError(f"copyto() argument 1 must be numpy.ndarray, not {type(dst).__name__}")
     value = (
@@ -269,13 +269,13 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 @row("finfo")
 def finfo(dtype: Any) -> np.finfo:
-    """`numpy.finfo` of a dtype or of a tensor's."""
+    """`numpy.finfo` of a dtype, or of a tensor's dtype."""
     return np.finfo(numpy_dtype(dtype.dtype if isinstance(dtype, Tensor) else dtype))
 
 
 @row("iinfo")
 def iinfo(int_type: Any) -> np.iinfo:
-    """`numpy.iinfo` of a dtype or of a tensor's."""
+    """`numpy.iinfo` of a dtype, or of a tensor's dtype."""
     return np.iinfo(numpy_dtype(int_type.dtype if isinstance(int_type, Tensor) else int_type))
 
 

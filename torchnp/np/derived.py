@@ -1,4 +1,4 @@
-"""Rows that are NumPy's own Python code on the functions here, and what that code needs of NumPy's C functions."""
+"""Rows that run NumPy's own Python code on this package's functions, and replacements of the C functions it needs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from torch import Tensor
 
 from torchnp.np.arrays import on_arrays
 from torchnp.np.products import correlate_1d, slide
-from torchnp.np.rebound import OVERRIDES, rebound_row
+from torchnp.np.rebind_numpy_functions import OVERRIDES, rebound_row
 from torchnp.np.selection import interp_1d, monotonicity, place
 from torchnp.np.shapes import concatenate
 from torchnp.np.ufunc import write
 
 
 def _middle_of_numbers(a: Tensor, axis: int, out: Tensor | None = None, overwrite_input: bool = False) -> Tensor:
-    """NumPy's median of short rows without their nans, which it computes by masked arrays."""
+    """Return the median along an axis without nans; NumPy computes it with masked arrays if the axis is short."""
     a = a if a.is_floating_point() else a.to(torch.float64)
     ordered, counts = torch.sort(a, axis).values, (~torch.isnan(a)).sum(axis, keepdim=True)
     low, high = (ordered.gather(axis, k.clamp(0, a.shape[axis] - 1)) for k in ((counts - 1) // 2, counts // 2))

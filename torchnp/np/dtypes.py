@@ -1,4 +1,4 @@
-"""dtypes of NumPy and torch, and the promotion of NumPy (NEP 50): NumPy itself resolves each loop, out of tensors."""
+"""dtypes of NumPy and torch, and NumPy's promotion (NEP 50): NumPy itself chooses the dtypes of each ufunc loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch registers fe
 
 
 def numpy_dtype(dtype: Any) -> np.dtype:
-    """Return a dtype as NumPy's; ``dtype`` is torch's, NumPy's, or anything that `numpy.dtype` takes."""
+    """Return NumPy's dtype; ``dtype`` is torch's, NumPy's, or anything that `numpy.dtype` takes."""
     if isinstance(dtype, torch.dtype):
         if dtype not in NUMPY_OF:
             raise TypeError(f"NumPy has no {dtype}")
@@ -37,7 +37,7 @@ def numpy_dtype(dtype: Any) -> np.dtype:
 
 
 def torch_dtype(dtype: Any) -> torch.dtype:
-    """Return a dtype as torch's; a TypeError names the dtypes that tensors don't have (``longdouble``, ``object``)."""
+    """Return torch's dtype; raise a TypeError for dtypes that tensors don't have (``longdouble``, ``object``)."""
     if isinstance(dtype, torch.dtype):
         return dtype
     return _torch_dtype(numpy_dtype(dtype))
@@ -60,12 +60,12 @@ def kind(dtype: torch.dtype) -> str:
 
 
 def is_weak(x: Any) -> bool:
-    """Whether a value is a Python number, whose dtype gives way to the arrays' (NEP 50)."""
+    """Return whether a value is a Python number, which adopts the dtype of the arrays (NEP 50)."""
     return type(x) in (int, float, complex)
 
 
 def operand_key(x: Any) -> Any:
-    """Return what decides an operand's promotion: its dtype, or the type of a Python number."""
+    """Return the part of an operand that promotion depends on: its dtype, or the type of a Python number."""
     return x.dtype if isinstance(x, Tensor) else type(x)
 
 
@@ -82,7 +82,7 @@ def loop_dtypes(
     casting: str = "same_kind",
     reduction: bool = False,
 ) -> tuple[torch.dtype, ...]:
-    """Return the dtypes of inputs and outputs that NumPy computes in, or raise NumPy's own error.
+    """Return the dtypes of inputs and outputs of the loop that NumPy runs, or raise NumPy's own error.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def loop_dtypes(
     outs : tuple of torch.dtype or None
         The dtypes of ``out=``.
     dtype : torch.dtype, optional
-        The loop that the caller asks for.
+        The dtype of the loop that the caller requests.
     casting : str
         NumPy's casting rule.
     reduction : bool
@@ -142,11 +142,11 @@ def as_tensor(x: Any, dtype: Any = None, like: Tensor | None = None) -> Tensor:
     Parameters
     ----------
     x : Tensor, ndarray, number or nested sequence of them
-        A tensor comes back itself unless ``dtype`` says otherwise.
+        A tensor is returned itself unless ``dtype`` differs from its dtype.
     dtype : dtype, optional
         torch's or NumPy's.
     like : Tensor, optional
-        Whose device a new tensor is on.
+        A new tensor is on the device of this tensor.
     """
     if isinstance(x, Tensor):
         return x if dtype is None else cast(x, torch_dtype(dtype))
@@ -166,8 +166,8 @@ def as_tensor(x: Any, dtype: Any = None, like: Tensor | None = None) -> Tensor:
 
 
 def from_array(array: np.ndarray, like: Tensor | None = None) -> Tensor:
-    """Return an array as a tensor: in the same memory where torch can, which is where no stride is negative."""
-    if array.dtype.kind in "iu":  # long long is another type than long, and torch knows one of them
+    """Return an array as a tensor, on the same memory unless a stride is negative."""
+    if array.dtype.kind in "iu":  # `long long` and `long` are different dtypes, and torch knows only one of them
         array = array.view(f"{array.dtype.kind}{array.dtype.itemsize}")
     if array.dtype == NUMPY_OF[torch.bfloat16]:
         found = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
@@ -191,7 +191,7 @@ _SESSIONS = _Sessions()
 
 @contextlib.contextmanager
 def created_beside(arguments: Any) -> Iterator[None]:
-    """Make new buffers of NumPy's own code where its arguments are: on the server, if one of them is a handle."""
+    """Inside this context, put new buffers of NumPy's own code on the server of a handle in the arguments, if any."""
     before = _SESSIONS.current
     _SESSIONS.current = _session(arguments) or before
     try:
@@ -210,12 +210,12 @@ def _session(x: Any) -> Any:
 
 
 def beside(x: Tensor) -> Tensor:
-    """Send a new buffer to the server of `created_beside`, or return it."""
+    """Send a new buffer to the server that `created_beside` has set; without a server, return it unchanged."""
     return x if _SESSIONS.current is None else _SESSIONS.current.send(x)
 
 
 def is_remote(x: Tensor) -> bool:
-    """Whether a tensor is a handle, whose values are on a server; plain tensors combine with it."""
+    """Return whether a tensor is a handle, whose values are on a server; handles and plain tensors can be combined."""
     return hasattr(x, "publish")
 
 
@@ -224,7 +224,7 @@ def _holds_tensors(x: Any) -> bool:
 
 
 def number(x: Any, dtype: torch.dtype, like: Tensor | None = None) -> Tensor:
-    """Return a Python number as a 0-d tensor of a loop's dtype; an integer out of its range is NumPy's error."""
+    """Return a Python number as a 0-d tensor of a loop's dtype; raise NumPy's error for an integer out of range."""
     if type(x) is int and kind(dtype) in "iu":
         bounds = np.iinfo(numpy_dtype(dtype))
         if not bounds.min <= x <= bounds.max:
@@ -235,13 +235,13 @@ def number(x: Any, dtype: torch.dtype, like: Tensor | None = None) -> Tensor:
 
 
 def cast(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Cast as C does, as `ndarray.astype` does; a complex number's imaginary part is dropped without a warning."""
+    """Cast as C and `ndarray.astype` do; a complex number's imaginary part is dropped without a warning."""
     if x.dtype == dtype:
         return x
     if x.dtype.is_complex and not dtype.is_complex:
         return (x != 0) if dtype == torch.bool else torch.real(x).to(dtype)
     if x.dtype in (torch.float16, torch.float32, torch.float64) and dtype in WIDE_UNSIGNED:
-        # Negative numbers wrap by way of int64, as compilers do it; beyond its range only uint64 has room.
+        # Negative numbers wrap by a conversion through int64, as compilers do it. Only uint64 can hold larger numbers.
         if dtype != torch.uint64:
             return x.to(torch.int64).to(dtype)
         big = x >= 2.0**63
@@ -256,31 +256,31 @@ _SIGN = torch.iinfo(torch.int64).min
 
 
 def carried(x: Tensor) -> Tensor:
-    """Return a tensor in a dtype that torch's kernels have: uint16 and uint32 in int64, uint64 as int64's bits."""
+    """Return a tensor in a dtype for which torch has kernels: uint16 and uint32 as int64, uint64 as int64's bits."""
     if x.dtype == torch.uint64:
         return x.view(torch.int64) if x.dim() or not x.requires_grad else x.to(torch.int64)
     return x.to(torch.int64) if x.dtype in WIDE_UNSIGNED else x
 
 
 def carried_ordered(x: Tensor) -> Tensor:
-    """`carried` with the order of the values: uint64 with its highest bit flipped."""
+    """Do what `carried` does, but keep the order of the values: flip the highest bit of uint64."""
     return carried(x) ^ _SIGN if x.dtype == torch.uint64 else carried(x)
 
 
 def uncarried(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a carried result in its dtype, modulo its range; other results as they are."""
+    """Convert a result on `carried` tensors back to its dtype, modulo the dtype's range; return others unchanged."""
     if x.dtype != torch.int64 or dtype not in WIDE_UNSIGNED:
         return x
     return x.view(torch.uint64) if dtype == torch.uint64 else x.to(dtype)
 
 
 def uncarried_ordered(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the result of `carried_ordered` in its dtype."""
+    """Convert a result on `carried_ordered` tensors back to its dtype."""
     return uncarried(x ^ _SIGN, dtype) if dtype == torch.uint64 and x.dtype == torch.int64 else uncarried(x, dtype)
 
 
 def values_are_here(*tensors: Any) -> bool:
-    """Whether values may be read: not under torch.compile, not of handles, fake or batched tensors."""
+    """Return whether values may be read: not under torch.compile, and not those of handles, fake or batched tensors."""
     if torch.compiler.is_compiling():
         return False
     return all(

@@ -1,4 +1,4 @@
-"""NumPy's ufuncs on tensors: one line each, in the dtypes that NumPy resolves."""
+"""NumPy's ufuncs on tensors, one line each; NumPy chooses the dtypes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ COMPARED = "comparison-in-promoted-dtype comparison-wraps-number"
 TO_FLOAT = "int-to-default-float"
 _LOG2 = math.log(2)
 _SIGN = torch.iinfo(torch.int64).min
-# Newer versions of NumPy take a single exponent of 0.5 for sqrt, which has no value for -inf.
+# For a scalar exponent of 0.5, newer versions of NumPy call sqrt, which gives nan for -inf.
 with np.errstate(invalid="ignore"):
     _ROOTS = bool(np.isnan(np.power(np.array([-np.inf]), 0.5))[0])
 
 
 def ufunc(names: str, function: Callable, undoes: str = "", **how: Any) -> TensorUfunc:
-    """Add a ufunc under one name or several, the first of them the ufunc's own (``"absolute abs"``)."""
+    """Add a ufunc under one or more names (``"absolute abs"``); the first is the ufunc's own name."""
     first = names.split()[0]
     made = TensorUfunc(first, function, **how)
     add_row(" ".join(n for n in names.split() if in_numpy(n) is not None), made, undoes)
@@ -53,7 +53,7 @@ def _sum(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
 
 
 def _over_axes(function: Callable) -> Callable:
-    """A reduction of one dimension, for several."""
+    """Return a reduction of several dimensions, which reduces one after the other."""
 
     def reduce(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
         for axis in sorted(axes, reverse=True):
@@ -69,7 +69,7 @@ _any = _over_axes(lambda x, axis, keepdim: torch.any(x, axis, keepdim))
 
 
 def _extreme(function: Callable, compare: Callable) -> Callable:
-    """amax or amin; complex numbers are compared by their real parts, then by their imaginary parts."""
+    """Return amax or amin that compares complex numbers by real parts, then by imaginary parts."""
 
     def reduce(x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
         if not x.is_complex():
@@ -97,7 +97,7 @@ def _cumsum(x: Tensor, axis: int) -> Tensor:
 
 
 def _complex_less(x: Tensor, y: Tensor, equal: bool) -> Tensor:
-    """NumPy's order: real parts first; a nan in a real part compares with nothing."""
+    """Compare by real parts, then by imaginary parts, as NumPy does; any comparison with a nan real part is false."""
     a, b, c, d = x.real, x.imag, y.real, y.imag
     last = (b <= d) if equal else (b < d)
     return ((a < c) & ~torch.isnan(b) & ~torch.isnan(d)) | ((a == c) & last)
@@ -117,7 +117,7 @@ def _nan_of(x: Tensor) -> Tensor:
 
 
 def _larger(real: Callable, greater: bool) -> Callable:
-    """maximum or minimum: a nan on either side is the result, of two the first."""
+    """Return maximum or minimum, which give nan if an operand is nan; of two complex nans, the first."""
 
     def function(x: Tensor, y: Tensor) -> Tensor:
         if not x.is_complex():
@@ -129,7 +129,7 @@ def _larger(real: Callable, greater: bool) -> Callable:
 
 
 def _larger_number(real: Callable, greater: bool) -> Callable:
-    """fmax or fmin: a nan gives way to a number."""
+    """Return fmax or fmin, which give the number if only one operand is nan."""
 
     def function(x: Tensor, y: Tensor) -> Tensor:
         if _is_int(x):
@@ -155,7 +155,7 @@ ufunc("fmin", _larger_number(torch.fmin, False), f"no-complex-maximum {PROMOTION
 
 
 def _of_mixed(function: Callable) -> Callable:
-    """A comparison of int64 with uint64: what is negative is less than all of the other."""
+    """Return a comparison of int64 with uint64: negative numbers are less than all unsigned ones."""
 
     def compare(x: Tensor, y: Tensor, first_unsigned: bool) -> Tensor:
         negative = (y if first_unsigned else x) < 0
@@ -209,7 +209,7 @@ def _minus_one(y: Tensor) -> Tensor:
 def _floor_divide(x: Tensor, y: Tensor) -> Tensor:
     if not _is_int(x):
         return torch.floor_divide(x, y)
-    # By zero NumPy gives 0, and the smallest integer by -1 is itself.
+    # In NumPy, division by zero gives 0, and the smallest integer divided by -1 is itself.
     quotient = torch.floor_divide(x, torch.where((y == 0) | _minus_one(y), torch.ones_like(y), y))
     return torch.where(y == 0, torch.zeros_like(x), torch.where(_minus_one(y), -x, quotient))
 
@@ -245,7 +245,7 @@ def _power(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _complex_power(x: Tensor, y: Tensor) -> Tensor:
-    """Powers of 0 as NumPy has them: 1, 0, or nan where the exponent's real part is not positive."""
+    """Compute complex powers. Powers of 0 are NumPy's: 1, 0, or nan if the exponent's real part is not positive."""
     at_zero = torch.where(
         y == 0,
         torch.ones_like(y),
@@ -255,7 +255,7 @@ def _complex_power(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _whole_power(x: Tensor, y: Tensor, otherwise: Tensor) -> Tensor:
-    """Products for the exponents 1, 2 and 3, which keep infinities, as NumPy does."""
+    """Use products for the exponents 1, 2 and 3, as NumPy does, because they keep infinities."""
     square = x * x
     for exponent, value in ((1, x), (2, square), (3, square * x)):
         otherwise = torch.where(y == exponent, value, otherwise)
@@ -263,7 +263,7 @@ def _whole_power(x: Tensor, y: Tensor, otherwise: Tensor) -> Tensor:
 
 
 def _in_double(function: Callable) -> Callable:
-    """A function of float32 by way of float64, where torch's vectors of float32 overflow early."""
+    """Return a function that computes float32 in float64, because torch's vectorized float32 code overflows early."""
     return lambda *x: function(*(v.double() for v in x)).to(x[0].dtype) if x[0].dtype == torch.float32 else function(*x)
 
 
@@ -338,7 +338,7 @@ def _reciprocal(x: Tensor) -> Tensor:
 
 
 def _complex_reciprocal(x: Tensor) -> Tensor:
-    """Smith's way: by the ratio of the smaller part to the larger one; 1/0 is nan in both parts."""
+    """Compute 1/x with Smith's algorithm, by the ratio of the smaller part to the larger; 1/0 is nan in both parts."""
     a, b = x.real, x.imag
     flat = torch.abs(b) <= torch.abs(a)
     ratio = torch.where(flat, b / a, a / b)
@@ -351,7 +351,7 @@ def _rint(x: Tensor) -> Tensor:
 
 
 def _kept_bool(function: Callable) -> Callable:
-    """Rounding leaves bools and integers as they are."""
+    """Return a rounding function that leaves bools and integers unchanged."""
     return lambda x: x.clone() if _is_int(x) else function(x)
 
 
@@ -376,7 +376,7 @@ rint = ufunc("rint", _rint, f"{TO_FLOAT} no-bool-rounding")
 
 
 def _logaddexp2(x: Tensor, y: Tensor) -> Tensor:
-    """With log1p, where torch takes log2 of 1 and a small number."""
+    """Compute logaddexp2 with log1p; torch's takes the log2 of 1 plus a small number, which is less exact."""
     larger, smaller = torch.maximum(x, y), torch.minimum(x, y)
     found = larger + torch.log1p(torch.exp2(smaller - larger)) / _LOG2
     return torch.where(x == y, x + 1, found)
@@ -419,7 +419,7 @@ ufunc("degrees", lambda x: x * (180 / math.pi), TO_FLOAT)
 
 
 def _of_floats(function: Callable, otherwise: bool) -> Callable:
-    """A test of floats; integers are never nan or infinite, and always finite."""
+    """Return a test of floats such as isnan; for integers, ``otherwise`` is the result."""
     return lambda x: torch.full_like(x, otherwise, dtype=torch.bool) if _is_int(x) else function(x)
 
 
@@ -443,7 +443,7 @@ logical_not = ufunc("logical_not", _logical(torch.logical_not))
 
 
 def _shifted(function: Callable, left: bool) -> Callable:
-    """A shift by as many bits as there are or more gives 0, or the sign to the right."""
+    """Return a shift that gives 0 (or the sign, to the right) if the number of bits is negative or too large."""
 
     def shift(x: Tensor, y: Tensor) -> Tensor:
         bits = torch.iinfo(x.dtype).bits
@@ -458,7 +458,7 @@ def _shifted(function: Callable, left: bool) -> Callable:
 
 
 def _gcd(x: Tensor, y: Tensor) -> Tensor:
-    """The divisor of absolute values. 2**63 has no absolute value in int64: its divisors are powers of two."""
+    """Return the gcd of absolute values. -2**63 has no absolute value in int64; its divisors are powers of two."""
     smallest = torch.iinfo(torch.int64).min
     a, b = torch.broadcast_tensors(x.to(torch.int64), y.to(torch.int64))
     small_a, small_b = a == smallest, b == smallest
@@ -487,7 +487,7 @@ ufunc("lcm", _lcm, PROMOTION, unsigned=lcm_of_uint64)
 
 
 def _bit_count(x: Tensor) -> Tensor:
-    """Set bits of the absolute value, as NumPy counts them."""
+    """Return the number of set bits of the absolute value, as NumPy does."""
     return x.to(torch.uint8) if _of_bool(x) else _set_bits(torch.abs(x), torch.iinfo(x.dtype).bits)
 
 
@@ -518,7 +518,7 @@ def _heaviside(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _ldexp(x: Tensor, exponent: Tensor) -> Tensor:
-    """x * 2**exponent in two steps: one power of two might overflow where the product does not."""
+    """Compute x * 2**exponent in four steps, because one power of two might overflow although the product does not."""
     whole = torch.clamp(exponent.double(), -4000, 4000)
     half = torch.floor(whole / 2)
     quarter = torch.floor(half / 2)
@@ -534,7 +534,7 @@ def _ldexp(x: Tensor, exponent: Tensor) -> Tensor:
 
 
 def _nextafter(x: Tensor, y: Tensor) -> Tensor:
-    """torch's, and for half types a step of their bits."""
+    """Call torch's nextafter; for half types, add or subtract 1 from the integer with the same bits."""
     if x.dtype not in HALVES:
         return torch.nextafter(x, y)
     x, y = torch.broadcast_tensors(x, y)
@@ -546,7 +546,7 @@ def _nextafter(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _spacing(x: Tensor) -> Tensor:
-    if x.dtype in HALVES:  # NumPy goes up from negative halves too
+    if x.dtype in HALVES:  # for negative halves too, NumPy's step is towards infinity
         step = _nextafter(x, torch.full_like(x, math.inf)) - x
         return torch.where(torch.isinf(x), torch.full_like(x, math.nan), step)
     to_next = torch.nextafter(x, torch.copysign(torch.full_like(x, math.inf), x)) - x

@@ -1,4 +1,4 @@
-"""`numpy.fft` on tensors: NumPy's own code over torch's one-dimensional transforms."""
+"""`numpy.fft` on tensors: NumPy's own code, which calls torch's one-dimensional transforms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from torchnp.np.arrays import on_arrays
 from torchnp.np.axes import normal_axis
 from torchnp.np.dtypes import cast, numpy_dtype, result_dtype, torch_dtype
-from torchnp.np.rebound import OVERRIDES, rebound_row
+from torchnp.np.rebind_numpy_functions import OVERRIDES, rebound_row
 from torchnp.np.ufunc import write
 
 _NORMS = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}
@@ -22,7 +22,7 @@ UNDONE = "fft-of-integers no-half-fft fft-out-kind fft-out-exact fft-out-sized f
 def raw_fft(
     a: Tensor, n: int, axis: int, is_real: bool, is_forward: bool, norm: Any, out: Tensor | None = None
 ) -> Tensor:
-    """Transform along an axis, as NumPy's function of this name: ``n`` points, any dtype, ``out=`` of any kind."""
+    """Do what NumPy's private function of this name does: transform ``n`` points along an axis."""
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
     if norm not in _NORMS:
@@ -54,7 +54,7 @@ def raw_fft(
 
 
 def _check_out(a: Tensor, out: Tensor, n: int, sizes: int, is_real: bool, is_forward: bool) -> None:
-    """Raise NumPy's error for an ``out=`` that cannot take the dtype of the result: NumPy itself does, for one row."""
+    """Raise NumPy's error for an ``out=`` that cannot hold the result's dtype, by running NumPy on one row."""
     found = _result(a, is_real and not is_forward)
     if not np.can_cast(numpy_dtype(found), numpy_dtype(out.dtype), "same_kind"):
         numpys = getattr(np.fft, ("i" * (not is_forward)) + ("rfft" if is_real else "fft"))
@@ -67,7 +67,7 @@ def _result(a: Tensor, real: bool) -> torch.dtype:
 
 
 def _ready(a: Tensor, real: bool) -> Tensor:
-    """Integers as float64, half types as float32."""
+    """Convert integers to float64 and half types to float32."""
     return cast(
         a,
         torch_dtype(

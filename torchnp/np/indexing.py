@@ -1,4 +1,4 @@
-"""Indexing as NumPy has it: views and copies, negative steps, several arrays, masks, assignment with casts."""
+"""NumPy's indexing: views and copies, negative steps, several arrays, masks, assignment with casts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchnp.np.dtypes import WIDE_UNSIGNED, as_tensor, carried, cast, uncarried
 
 
 def _parts(x: Tensor, index: Any) -> list[Any]:
-    """The entries of an index, lists and arrays as tensors; a list is one array, not several entries."""
+    """Return the entries of an index, with lists and arrays as tensors; a list is one array, not several entries."""
     entries = list(index) if isinstance(index, tuple) else [index]
     return [_entry(x, e) for e in entries]
 
@@ -43,7 +43,7 @@ def _entry(x: Tensor, e: Any) -> Any:
 
 
 def _wide_index(found: Tensor) -> Tensor:
-    return carried(found).to(torch.int64)  # uint8 is no mask
+    return carried(found).to(torch.int64)  # NumPy does not treat uint8 as a mask
 
 
 def _integer(v: Any) -> int:
@@ -51,7 +51,7 @@ def _integer(v: Any) -> int:
 
 
 def expanded(x: Tensor, index: Any) -> list[Any]:
-    """Return an index with one entry for each dimension: Ellipsis filled in; NumPy's errors for too many."""
+    """Return an index with one entry for each dimension, without Ellipsis; raise NumPy's error for too many."""
     parts = _parts(x, index)
     taken = sum(
         0 if p is None or p is Ellipsis else (p.dim() if isinstance(p, Tensor) and p.dtype == torch.bool else 1)
@@ -68,7 +68,7 @@ def expanded(x: Tensor, index: Any) -> list[Any]:
 
 
 def _together(parts: list[Any]) -> tuple[int, ...]:
-    """The shape to which index arrays of integers are broadcast; () if there are masks, too, or they do not fit."""
+    """Return the shape to which integer index arrays broadcast; () if they don't, or if there are also masks."""
     indices = [p for p in parts if isinstance(p, Tensor)]
     if any(p.dtype == torch.bool for p in indices):
         return ()
@@ -88,7 +88,7 @@ def _check_bounds(x: Tensor, parts: list[Any]) -> list[Any]:
             found.append(p)
             continue
         if 0 in shape and isinstance(p, Tensor) and p.dtype != torch.bool:
-            found.append(p.expand(shape))  # NumPy does not look at indices that are broadcast to nothing
+            found.append(p.expand(shape))  # NumPy does not check indices that are broadcast to an empty shape
             dim += 1
             continue
         if isinstance(p, Tensor) and p.dtype == torch.bool:
@@ -149,7 +149,7 @@ def _check_together(parts: list[Any]) -> None:
 
 
 def _placed(parts: list[Any]) -> tuple[Any, ...]:
-    """An index for torch: with arrays an integer is an array too, which decides where the result's dimensions stand."""
+    """Return an index for torch. Integers become arrays too, so that the result's dimensions have NumPy's order."""
     arrays = [p for p in parts if isinstance(p, Tensor)]
     ndim = max(1 if p.dtype == torch.bool else p.dim() for p in arrays)
     shape = (1,) * ndim  # torch would take a 0-d tensor for an integer
@@ -157,7 +157,7 @@ def _placed(parts: list[Any]) -> tuple[Any, ...]:
 
 
 def _reversed(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Any]]:
-    """Turn slices of negative steps into ones of positive steps on a flipped copy; torch has no negative strides."""
+    """Replace slices with negative steps by slices with positive steps of a flipped copy; torch has no such strides."""
     dim, found, flipped = 0, [], []
     for p in parts:
         if isinstance(p, slice) and p.step is not None and p.step < 0:
@@ -177,7 +177,7 @@ def _reversed(x: Tensor, parts: list[Any]) -> tuple[Tensor, list[Any]]:
 
 
 def assign(x: Tensor, index: Any, value: Any) -> None:
-    """Do ``x[index] = value`` in place: the value is cast as by C; an array of too many elements is an error."""
+    """Do ``x[index] = value`` in place; the value is cast as in C, and an array of too many elements is an error."""
     from torchnp.np.dtypes import is_weak, number
 
     if is_weak(value):
@@ -185,7 +185,7 @@ def assign(x: Tensor, index: Any, value: Any) -> None:
             raise TypeError(
                 f"{'float' if x.is_floating_point() else 'int'}() argument must be a string or a real number, not 'complex'"
             )
-        # A float is cut off, an integer out of range is an error.
+        # A float is truncated; an integer out of range is an error.
         whole = type(value) is float and not (x.is_floating_point() or x.is_complex()) and x.dtype != torch.bool
         value = number(int(value) if whole else value, x.dtype, x)
     given = cast(as_tensor(value, like=x), x.dtype)
@@ -214,7 +214,7 @@ def _put_flat(x: Tensor, places: Tensor, value: Tensor) -> None:
 
 
 def _fitted(value: Tensor, shape: Any) -> Tensor:
-    """A value in the shape of its target; NumPy drops leading dimensions of size 1."""
+    """Broadcast a value to the shape of its target; leading dimensions of size 1 are dropped, as NumPy does."""
     while value.dim() > len(shape) and value.shape[0] == 1:
         value = value[0]
     try:

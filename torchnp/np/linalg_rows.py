@@ -1,4 +1,4 @@
-"""`numpy.linalg` on tensors: NumPy's own code over torch's factorizations in place of LAPACK's wrappers."""
+"""`numpy.linalg` on tensors: NumPy's own code, with torch's factorizations instead of NumPy's LAPACK wrappers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor
 
 from torchnp.np.arrays import on_arrays
 from torchnp.np.dtypes import as_tensor, values_are_here
-from torchnp.np.rebound import OVERRIDES, rebound_row
+from torchnp.np.rebind_numpy_functions import OVERRIDES, rebound_row
 from torchnp.np.table import row
 
 OF_INTEGERS = "no-integers-linalg"
 
 
 def _checked(found: Tensor, info: Tensor) -> Tensor:
-    """A result where LAPACK succeeded and nan elsewhere; NumPy's error where its code has asked for one."""
+    """Return the result with nan where LAPACK failed; raise NumPy's error instead if NumPy's code requests errors."""
     failed = info != 0
     if np.geterr()["invalid"] == "call" and values_are_here(info) and bool(failed.any()):
         np.geterrcall()("invalid value", 8)  # type: ignore[misc,operator]
@@ -100,7 +100,7 @@ def _eigvalsh(lower: bool) -> Any:
 
 
 class LapackOnTensors:
-    """What stands for ``numpy.linalg._umath_linalg``: its functions on arrays, by torch."""
+    """The replacement of ``numpy.linalg._umath_linalg``: its functions on arrays, computed by torch."""
 
     inv = staticmethod(on_arrays(_inv))
     solve = staticmethod(on_arrays(_solve))
@@ -123,12 +123,12 @@ class LapackOnTensors:
 
 OVERRIDES["_umath_linalg"] = LapackOnTensors
 
-# LAPACK's own names differ between NumPy's versions; the factorization is short in torch.
+# NumPy's versions use different LAPACK names for QR, so it is written here with torch's function.
 
 
 @row("linalg.qr", f"{OF_INTEGERS} qr-mode-r")
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """`numpy.linalg.qr` on tensors; with ``mode="r"`` the second factor alone, ``"raw"`` LAPACK's."""
+    """`numpy.linalg.qr` on tensors; ``mode="r"`` returns only the second factor, ``"raw"`` LAPACK's factors."""
     x = as_tensor(a)
     if mode not in ("reduced", "complete", "r", "raw"):
         raise ValueError(f"Unrecognized mode '{mode}'")

@@ -20,7 +20,7 @@ MIXED = "no-mixed-products no-bool-product int-mm-widens product-of-nothing"
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """The product of matrices of one dtype; of bools whether any pair is true; integers wrap."""
+    """Multiply matrices of one dtype. For bools, the result is whether any pair is true; integers wrap."""
     if a.dtype == torch.bool:
         return torch.matmul(a.to(torch.float64), b.to(torch.float64)) > 0
     if a.is_floating_point() or a.is_complex():
@@ -76,7 +76,7 @@ def matmul(
 
 
 def _stacked(name: str, core: str, prepare: Any, finish: Any) -> None:
-    """A product of vectors and matrices with signatures such as ``(n),(n)->()``, the vectors along ``axis=``."""
+    """Add a product with a signature such as ``(n),(n)->()``, whose vectors lie along ``axis=``."""
 
     def function(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, axis: Any = -1, **kwargs: Any) -> Tensor:
         a, b = as_tensor(x1), as_tensor(x2)
@@ -109,7 +109,7 @@ _stacked("vecmat", "(n),(n,m)->(m)", lambda a, b: (a[..., None, :], b), lambda x
 
 @row("dot", f"{MIXED} vectors-only")
 def dot(a: Any, b: Any, out: Any = None) -> Tensor:
-    """`numpy.dot` on tensors: along the last axis of ``a`` and the second to last of ``b``."""
+    """`numpy.dot` on tensors: sums over the last axis of ``a`` and the second to last of ``b``."""
     x, y = as_tensor(a), as_tensor(b)
     common = result_dtype(x.dtype, y.dtype)
     x, y = cast(x, common), cast(y, common)
@@ -126,7 +126,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Tensor:
 
 
 def _matrix(x: Tensor) -> Tensor:
-    """A tensor as a matrix of its last axis."""
+    """Return a tensor as a matrix whose columns are its last axis."""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
@@ -137,7 +137,7 @@ def _misaligned(x: Tensor, y: Tensor, i: int, j: int) -> str:
 
 @row("inner", MIXED)
 def inner(a: Any, b: Any, /) -> Tensor:
-    """`numpy.inner` on tensors: along the last axes."""
+    """`numpy.inner` on tensors: sums over the last axes."""
     x, y = as_tensor(a), as_tensor(b)
     common = result_dtype(x.dtype, y.dtype)
     x, y = cast(x, common), cast(y, common)
@@ -151,7 +151,7 @@ def inner(a: Any, b: Any, /) -> Tensor:
 
 @row("vdot", f"{MIXED} vectors-only")
 def vdot(a: Any, b: Any, /) -> Tensor:
-    """`numpy.vdot` on tensors: of flattened tensors, the first conjugated."""
+    """`numpy.vdot` on tensors: the product of the flattened tensors, the first one conjugated."""
     x, y = as_tensor(a).reshape(-1), as_tensor(b).reshape(-1)
     if x.shape != y.shape:
         raise ValueError(f"cannot reshape array of size {y.shape[0]} into shape ({x.shape[0]},)")
@@ -177,7 +177,7 @@ def einsum(
 
 
 def _parsed(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
-    """Subscripts in letters, with an arrow; sizes and subscripts are checked by NumPy on strides of no memory."""
+    """Return subscripts of letters, with an arrow, and the tensors; NumPy checks them on arrays of one byte."""
     if len(operands) < 2:
         raise ValueError(
             "must specify the einstein sum subscripts string and at least one operand, or at least one operand and its "
@@ -200,13 +200,13 @@ def _parsed(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
 
 
 def correlate_1d(a: Any, v: Any, mode: Any = "valid") -> Tensor:
-    """Correlate two 1-d tensors, as `numpy.correlate` does: with the second conjugated."""
+    """Correlate two 1-d tensors as `numpy.correlate` does, which conjugates the second one."""
     y = as_tensor(v)
     return slide(a, torch.conj(y) if y.is_complex() else y, mode)
 
 
 def slide(a: Any, v: Any, mode: Any = "valid") -> Tensor:
-    """Return products of the windows of one 1-d tensor with the other, the shorter one."""
+    """Return the products of the shorter 1-d tensor with each window of the longer one."""
     x, y = as_tensor(a), as_tensor(v)
     if x.dim() != 1 or y.dim() != 1:
         raise ValueError(

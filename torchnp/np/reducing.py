@@ -22,9 +22,9 @@ from torchnp.np.dtypes import (
 )
 from torchnp.np.indexing import assign, index_of
 
-_WIDENING = ("add", "multiply")  # their reductions of narrow integers are in 64 bits
+_WIDENING = ("add", "multiply")  # they reduce narrow integers in 64 bits
 _LOGICAL = ("logical_and", "logical_or", "logical_xor")
-# With no element to start from these give their identity.
+# Ufuncs that may reduce several axes, because the order of the elements does not matter.
 _REORDERABLE = (
     "add", "multiply", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or", "bitwise_xor", "hypot", "gcd", "lcm",
     "logaddexp", "logaddexp2", *_LOGICAL,
@@ -32,7 +32,7 @@ _REORDERABLE = (
 
 
 def _dtypes(ufunc: Any, x: Tensor, dtype: Any, out: Tensor | None) -> tuple[torch.dtype, torch.dtype]:
-    """The dtype in which a reduction computes, and that of its result."""
+    """Return the dtype in which a reduction computes, and the dtype of its result."""
     if ufunc.nin != 2:
         raise ValueError("reduce only supported for binary functions")
     if ufunc.nout != 1:
@@ -101,14 +101,14 @@ def _masked(ufunc: Any, x: Tensor, where: Any, initial: Any) -> Tensor:
 
 
 def _reduce(ufunc: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, started: bool) -> Tensor:
-    """Reduce a tensor of the loop's dtype; ``started`` allows no elements to a ufunc without an identity."""
+    """Reduce a tensor of the loop's dtype; if ``started``, a ufunc without an identity accepts zero elements."""
     if not axes:
         return x.clone()
     count = 1
     for a in axes:
         count *= x.shape[a]
     if count == 0:
-        # logaddexp has -inf, which NumPy counts as no identity for a reduction of nothing.
+        # The identity of logaddexp would be -inf, but NumPy refuses to reduce zero elements with it.
         if ufunc.identity is None and not started:
             raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
         fill = ufunc.identity if ufunc.identity is not None else 0
@@ -151,7 +151,7 @@ def accumulate_ufunc(ufunc: Any, array: Any, axis: Any, dtype: Any, out: Any) ->
 
 
 def reduceat_ufunc(ufunc: Any, array: Any, indices: Any, axis: Any, dtype: Any, out: Any) -> Tensor:
-    """`numpy.ufunc.reduceat`: from each index to the next; one element where the next is not larger."""
+    """`numpy.ufunc.reduceat`: reduce from each index to the next, or one element if the next is not larger."""
     x = as_tensor(array)
     place = normal_axis(axis, x.dim())
     starts = [int(i) for i in (indices.tolist() if isinstance(indices, Tensor) else list(indices))]
@@ -171,7 +171,7 @@ def reduceat_ufunc(ufunc: Any, array: Any, indices: Any, axis: Any, dtype: Any, 
 
 
 def update_at(ufunc: Any, array: Tensor, indices: Any, b: Any) -> None:
-    """`numpy.ufunc.at`: in place, one step for each index; sums are added in one call."""
+    """`numpy.ufunc.at`: update in place, one step for each index; ``add`` is done in one call."""
     if not isinstance(array, Tensor):
         raise TypeError("first operand must be array")
     places = torch.arange(array.numel(), device=array.device).reshape(array.shape)

@@ -40,7 +40,7 @@ def _reduction(names: str, ufunc: TensorUfunc, undoes: str, typed: bool = True) 
         return sized(a, axis, None, out, keepdims, initial, where)
 
     def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, *, where: Any = NO_VALUE) -> Tensor:
-        # NumPy's own code asks for any(None), of no objects.
+        # NumPy's own code calls any(None).
         return sized(False if a is None else a, axis, None, out, keepdims, NO_VALUE, where)
 
     function = sized if typed else truth if ufunc.__name__.startswith("logical") else plain
@@ -58,7 +58,7 @@ _reduction("all", el.UFUNCS["logical_and"], f"{AXES} uint8-truth", typed=False)
 
 
 def _count(x: Tensor, axes: tuple[int, ...], where: Any, keepdims: bool) -> Any:
-    """How many elements a reduction takes: a number, or a tensor with ``where``."""
+    """Return how many elements a reduction combines: a number, or a tensor if there is a ``where``."""
     if where is not True:
         return el.add.reduce(as_tensor(where, like=x).broadcast_to(x.shape), axes, torch.int64, keepdims=keepdims)
     count = 1
@@ -79,7 +79,7 @@ def _few(count: Any, words: str) -> None:
 
 
 def _divided(total: Tensor, count: Any) -> Tensor:
-    """A sum by a count, in the sum's dtype; of half types in float32."""
+    """Divide a sum by a count, in the sum's dtype; half types are divided in float32."""
     divisor = count.to(torch.float64) if isinstance(count, Tensor) else float(count)
     return cast(el.divide(total, divisor), total.dtype)
 
@@ -88,7 +88,7 @@ def _divided(total: Tensor, count: Any) -> Tensor:
 def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NO_VALUE, *, where: Any = NO_VALUE
 ) -> Tensor:
-    """`numpy.mean` on tensors: integers in float64, float16 by way of float32."""
+    """`numpy.mean` on tensors: integers are averaged in float64, float16 in float32."""
     x, keep, mask = as_tensor(a), bool(_given(keepdims, False)), _given(where, True)
     axes = _strict_axes(axis, x.dim()) if mask is True else reduced_axes(axis, x.dim())
     count = _count(x, axes, mask, keep)
@@ -108,7 +108,7 @@ def var(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = NO_VALUE, *,
     where: Any = NO_VALUE, mean: Any = NO_VALUE, correction: Any = NO_VALUE,
 ) -> Tensor:  # fmt: skip
-    """`numpy.var` on tensors: the mean squared distance from the mean, over N - ddof; N by default."""
+    """`numpy.var` on tensors: the sum of squared distances from the mean, divided by N - ddof (by default N)."""
     found = _variance(as_tensor(a), axis, dtype, ddof, keepdims, where, mean, correction)
     return found if out is None else write(out, found)
 
@@ -163,7 +163,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE) -> 
 
 @row("median", f"{AXES} lower-median no-integers median-of-nothing")
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
-    """`numpy.median` on tensors: the mean of the two in the middle; nan where one is, or of nothing."""
+    """`numpy.median` on tensors: the mean of the middle two; nan if an element is nan or there is none."""
     x = as_tensor(a)
     axes = _strict_axes(axis if not isinstance(axis, list) else tuple(axis), x.dim())
     rows = merged_last(x, axes) if axes else x[..., None]
@@ -201,12 +201,12 @@ def _place_of_extreme(name: str, largest: bool) -> None:
         return found if out is None else write(out, found)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`numpy.{name}` on tensors: the first of several."
+    function.__doc__ = f"`numpy.{name}` on tensors: the index of the first extreme element."
     add_row(name, function, "no-bool zero-dim-axis no-complex-order")
 
 
 def _first_extreme(x: Tensor, axis: int, largest: bool) -> Tensor:
-    """The first place of an extreme; a nan is one, the first of them too."""
+    """Return the index of the first extreme element, or of the first nan if there is one."""
     if x.is_complex():
         extreme = (el.maximum if largest else el.minimum).reduce(x, axis, keepdims=True)
         is_it = el._nan_of(x) if bool(el._nan_of(x).any()) else torch.zeros_like(x, dtype=torch.bool)
@@ -239,7 +239,7 @@ def _running(name: str, ufunc: TensorUfunc, undoes: str) -> None:
         return accumulate_ufunc(ufunc, x, axis, dtype, out)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`numpy.{name}` on tensors; without ``axis`` of the flattened tensor."
+    function.__doc__ = f"`numpy.{name}` on tensors; with ``axis=None``, over the flattened tensor."
     add_row(name, function, undoes)
 
 
@@ -272,5 +272,5 @@ _cumulative("cumulative_prod", el.multiply)
 
 
 def axes_of(x: Tensor, axis: Any) -> tuple[int, ...]:
-    """Return the axes that a reduction takes."""
+    """Return the axes over which a reduction runs."""
     return reduced_axes(axis, x.dim())

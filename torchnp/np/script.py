@@ -1,4 +1,4 @@
-"""Run a script's NumPy on tensors, beside NumPy itself, and report the lines at which the two part."""
+"""Run a script's NumPy calls on tensors and also in NumPy itself, and report the lines where the two differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from torchnp.np import arrays
 from torchnp.np.arrays import TensorArray
-from torchnp.np.rebound import NumpyModule, from_numpy, rebound_module, to_arrays
+from torchnp.np.rebind_numpy_functions import NumpyModule, from_numpy, rebound_module, to_arrays
 from torchnp.np.table import TABLE, in_numpy, refused
 
 __all__ = ["Parting", "ScriptReport", "run_script"]
@@ -24,18 +24,18 @@ __all__ = ["Parting", "ScriptReport", "run_script"]
 
 @dataclass(frozen=True)
 class Parting:
-    """A call that tensors answer differently from arrays, or that only NumPy computes.
+    """A call whose result on tensors differs from NumPy's, or that only NumPy computes.
 
     Attributes
     ----------
     line : int
-        In the script.
+        The line of the script.
     name : str
-        The function, ``np.cumsum``; of an operator its function too.
+        The function, such as ``np.cumsum``; for an operator, the function that it calls.
     words : str
         What differs, or why only NumPy computes it.
     by_numpy : bool
-        Whether there is no row: NumPy computed it, and its result went on as a tensor.
+        Whether there is no row, so that NumPy computed the call and its result was converted to a tensor.
     """
 
     line: int
@@ -45,7 +45,7 @@ class Parting:
 
 
 class ScriptReport:
-    """What a script called, and where it parts; it watches calls while it is `torchnp.np.arrays.OBSERVER`."""
+    """A script's calls and differences; it observes calls while it is `torchnp.np.arrays.OBSERVER`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -54,7 +54,7 @@ class ScriptReport:
         self._busy = False
 
     def call(self, name: str, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Call a function on tensors, and NumPy's on copies of the arrays; compare results and what they wrote."""
+        """Call a function on tensors and NumPy's on copies of the arrays; compare results and written arrays."""
         if self._busy:
             return function(*args, **kwargs)
         self._busy = True
@@ -75,7 +75,7 @@ class ScriptReport:
         mine, my_error = _attempt(function, args, kwargs)
         if my_error is None or their_error is None:
             words = _difference(mine, my_error, theirs, their_error)
-            if not words and "out" not in kwargs:  # the copies of operands do not share memory with that of out=
+            if not words and "out" not in kwargs:  # a copied operand does not share memory with the copy of out=
                 words = _difference(args, None, copied_args, None)
             if words:
                 self._part(name, words, False)
@@ -141,7 +141,7 @@ def _attempt(function: Any, args: Any, kwargs: Any) -> tuple[Any, Exception | No
 
 
 def _difference(mine: Any, my_error: Exception | None, theirs: Any, their_error: Exception | None) -> str:
-    """How two answers differ, in a few words; "" if they agree up to the last digits."""
+    """Describe how two results or errors differ; return "" if they agree up to rounding."""
     if my_error is not None:
         return f"raises {type(my_error).__name__}: {my_error}, NumPy computes it"
     if their_error is not None:
@@ -160,7 +160,7 @@ def _of_arrays(m: np.ndarray, t: np.ndarray) -> str:
         return f"shape {m.shape}, NumPy gives {t.shape}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Both libraries round; what a sum loses grows with its terms, which are at most as large as the result's scale.
+        # Both libraries round. A sum's error grows with its terms; the result's largest value stands for their size.
         exact = t.dtype.kind not in "fc"
         tolerance = 0.0 if exact else 64 * float(np.finfo(t.dtype).eps)
         scale = float(np.max(np.abs(t[np.isfinite(t)]), initial=0.0)) if not exact else 0.0
@@ -169,7 +169,7 @@ def _of_arrays(m: np.ndarray, t: np.ndarray) -> str:
 
 
 class WatchedModule(NumpyModule):
-    """NumPy for a script: functions are watched by the report."""
+    """The ``numpy`` of a script: it reports calls of its functions."""
 
     def __init__(self, module: types.ModuleType, report: ScriptReport) -> None:
         super().__init__(module)
@@ -187,7 +187,7 @@ class WatchedModule(NumpyModule):
 
 
 class WatchedFunction:
-    """A function of NumPy that a script calls; of ufuncs also the methods."""
+    """A function of NumPy that reports its calls; for ufuncs, also those of its methods."""
 
     def __init__(self, name: str, function: Any, report: ScriptReport) -> None:
         self.__name__ = name
@@ -207,7 +207,7 @@ def run_script(path: str, arguments: list[str] | None = None) -> ScriptReport:
     Parameters
     ----------
     path : str
-        The script. ``import numpy`` in it gives NumPy's functions on tensors; the modules that it imports keep NumPy.
+        The script. Its ``import numpy`` gives functions on tensors; modules that it imports still use NumPy itself.
     arguments : list of str, optional
         ``sys.argv[1:]`` of the script.
     """

@@ -32,7 +32,7 @@ from torchnp.np.ufunc import write
 
 
 def _index(indices: Any, like: Tensor) -> Tensor:
-    """Integers to index with; other dtypes are NumPy's TypeError."""
+    """Return indices as integers; raise NumPy's TypeError for other dtypes."""
     found = as_tensor(indices, like=like)
     if found.numel() == 0 and not isinstance(indices, Tensor):
         return found.to(torch.int64)
@@ -44,7 +44,7 @@ def _index(indices: Any, like: Tensor) -> Tensor:
 
 
 def _moded(index: Tensor, size: int, mode: str, axis: int = 0) -> Tensor:
-    """Indices in range: checked, wrapped or clipped."""
+    """Bring indices into range: check, wrap or clip them, by ``mode``."""
     if mode == "wrap":
         return torch.remainder(index, max(size, 1))
     if mode == "clip":
@@ -73,7 +73,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
 
 @row("put", "put-as-many no-mixed-writes")
 def put(a: Tensor, ind: Any, v: Any, mode: str = "raise") -> None:
-    """`numpy.put` on tensors: in place, the values repeated as needed."""
+    """`numpy.put` on tensors: writes in place; values repeat as needed."""
     if not isinstance(a, Tensor):
         raise TypeError(f"argument 1 must be numpy.ndarray, not {type(a).__name__}")
     index = _index(ind, a).reshape(-1)
@@ -88,7 +88,7 @@ def put(a: Tensor, ind: Any, v: Any, mode: str = "raise") -> None:
 
 
 def _last_wins(a: Tensor, index: Tensor, values: Tensor) -> None:
-    """Write in the order of the indices: of equal ones the last stays."""
+    """Write in the order of the indices; if an index occurs several times, its last value remains."""
     count = torch.arange(index.numel(), device=a.device)
     last = torch.full((a.numel(),), -1, dtype=torch.int64, device=a.device).scatter_reduce(0, index, count, "amax")
     flat = carried(a.reshape(-1))
@@ -98,7 +98,7 @@ def _last_wins(a: Tensor, index: Tensor, values: Tensor) -> None:
 
 @row("putmask", "masks-broadcast")
 def putmask(a: Tensor, mask: Any, values: Any) -> None:
-    """`numpy.putmask` on tensors: in place where ``mask`` is true, by position."""
+    """`numpy.putmask` on tensors: writes in place where ``mask`` is true, each element's value by its position."""
     chosen = cast(as_tensor(mask, like=a), torch.bool)
     if chosen.numel() != a.numel():
         raise ValueError("putmask: mask and data must be the same size")
@@ -111,7 +111,7 @@ def putmask(a: Tensor, mask: Any, values: Any) -> None:
 
 @row("place", "masked-scatter-enough")
 def place(arr: Tensor, mask: Any, vals: Any) -> None:
-    """`numpy.place` on tensors: in place, the values repeated as needed, one for each true element."""
+    """`numpy.place` on tensors: writes the next value at each true element in place; values repeat as needed."""
     if not isinstance(arr, Tensor):
         raise TypeError(f"argument 1 must be numpy.ndarray, not {type(arr).__name__}")
     chosen = cast(as_tensor(mask, like=arr), torch.bool)
@@ -130,7 +130,7 @@ def place(arr: Tensor, mask: Any, vals: Any) -> None:
 
 @row("where", "where-number where-needs-bool fill-0d masked-fill-truncates int-float-promotion")
 def where(condition: Any, x: Any = NO_VALUE, y: Any = NO_VALUE, /) -> Any:
-    """`numpy.where` on tensors; with a condition alone, `nonzero`."""
+    """`numpy.where` on tensors; with only a condition, `nonzero`."""
     if x is NO_VALUE and y is NO_VALUE:
         return nonzero(condition)
     if x is NO_VALUE or y is NO_VALUE:
@@ -154,7 +154,7 @@ def _broadcastable(*parts: Tensor) -> None:
 
 @row("nonzero", "nonzero-rows nonzero-0d")
 def nonzero(a: Any) -> tuple[Tensor, ...]:
-    """`numpy.nonzero` on tensors: a tuple of places, one tensor for each axis."""
+    """`numpy.nonzero` on tensors: a tuple of indices, one tensor for each axis."""
     x = as_tensor(a)
     if x.dim() == 0:
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.\n"
@@ -173,7 +173,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Tenso
 
 @row("choose")
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor:
-    """`numpy.choose` on tensors: each element from the choice that ``a`` names there."""
+    """`numpy.choose` on tensors: takes each element from the choice whose number is in ``a``."""
     parts = [as_tensor(c) for c in (choices.unbind() if isinstance(choices, Tensor) else choices)]
     index = _index(a, parts[0])
     common = result_dtype(*(p.dtype for p in parts))
@@ -220,7 +220,7 @@ def clip(
 
 @row("round around", "round-decimals-of-integers no-bool-rounding")
 def round(a: Any, decimals: int = 0, out: Any = None) -> Tensor:
-    """`numpy.round` on tensors: half to even; integers to tens with negative ``decimals``."""
+    """`numpy.round` on tensors: halves to even; negative ``decimals`` round integers to tens, hundreds, and so on."""
     x = as_tensor(a)
     if x.is_complex():
         found = torch.complex(round(x.real, decimals), round(x.imag, decimals))
@@ -299,7 +299,7 @@ def _integral(index: Tensor, given: Any) -> None:
 
 @row("ravel_multi_index")
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
-    """`numpy.ravel_multi_index` on tensors: places in the flattened tensor."""
+    """`numpy.ravel_multi_index` on tensors: indices into the flattened tensor."""
     lengths = sizes(dims)
     parts = list(multi_index.unbind() if isinstance(multi_index, Tensor) else multi_index)
     if len(parts) != len(lengths):
@@ -323,7 +323,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
 
 @row("packbits")
 def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Tensor:
-    """`numpy.packbits` on tensors: eight truths to a byte of uint8."""
+    """`numpy.packbits` on tensors: packs eight truth values into a uint8."""
     x = as_tensor(a)
     if kind(x.dtype) not in "biu":
         raise TypeError("Expected an input array of integer or boolean data type")
@@ -337,7 +337,7 @@ def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Tensor:
 
 @row("unpackbits")
 def unpackbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: str = "big") -> Tensor:
-    """`numpy.unpackbits` on tensors of uint8: eight bits for each byte."""
+    """`numpy.unpackbits` on tensors of uint8: unpacks each byte into eight bits."""
     x = as_tensor(a)
     if x.dtype != torch.uint8:
         raise TypeError("Expected an input array of unsigned byte data type")
@@ -356,14 +356,14 @@ def unpackbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: str = "
 
 @row("real")
 def real(val: Any) -> Tensor:
-    """`numpy.real` of a tensor: a view of the real parts, or the tensor."""
+    """`numpy.real` of a tensor: a view of the real parts; the tensor itself if it is real."""
     x = as_tensor(val)
     return torch.real(x) if x.is_complex() else x
 
 
 @row("imag", "imag-of-real")
 def imag(val: Any) -> Tensor:
-    """`numpy.imag` of a tensor; of a real one zeros."""
+    """`numpy.imag` of a tensor; zeros for a real tensor."""
     x = as_tensor(val)
     return torch.imag(x) if x.is_complex() else torch.zeros_like(x)
 
@@ -386,7 +386,7 @@ def interp_1d(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> 
     following = torch.clamp(j + 1, max=n - 1)
     slope = (heights[following] - heights[j]) / (places[following] - places[j])
     found = slope * (at - places[j]) + heights[j]
-    # Where an infinity made nan of it, from the other end; where both heights agree, that height.
+    # If an infinity made the value nan, interpolate from the other end; if both heights are equal, take that height.
     other = slope * (at - places[following]) + heights[following]
     flat = heights[j] == heights[following]
     found = torch.where(torch.isnan(found), torch.where(torch.isnan(other) & flat, heights[j], other), found)
@@ -397,7 +397,7 @@ def interp_1d(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> 
 
 
 def monotonicity(x: Any) -> int:
-    """Return 1 for bins that increase, -1 for bins that decrease, 0 for neither, as `numpy.digitize` asks."""
+    """Return 1 if bins increase, -1 if they decrease, else 0; `numpy.digitize` uses this."""
     bins = as_tensor(x)
     steps = el.greater_equal(bins[1:], bins[:-1]), el.less_equal(bins[1:], bins[:-1])
     return 1 if bool(steps[0].all()) else -1 if bool(steps[1].all()) else 0

@@ -1,4 +1,4 @@
-"""`semantics`: within it, operators on tensors have NumPy's meaning, and NumPy's own functions take handles."""
+"""`semantics`: inside it, operators on tensors have NumPy's meaning, and NumPy's own functions accept handles."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from torchnp.np.table import TABLE
 class _State(threading.local):
     def __init__(self) -> None:
         self.depth = 0
-        self.refused: TypeError | None = None  # of the operator in place that was called last
+        self.refused: TypeError | None = None  # the error of the in-place operator that was called last
 
 
 _STATE = _State()
 
 
 def is_active() -> bool:
-    """Whether this thread is within `semantics`."""
+    """Return whether this thread is inside `semantics`."""
     return _STATE.depth > 0
 
 
@@ -39,8 +39,8 @@ def semantics() -> Iterator[None]:
     """Give operators on tensors NumPy's meaning, and let NumPy's functions run on handles, in this thread.
 
     ``a + b`` promotes as arrays do, ``a ** -1`` of integers is an error, ``a[::-1]`` and ``a[[0, 1]] = x`` index as
-    arrays do. ``np.var(handle)`` and ``np.add(handle, 1)`` call the functions of `torchnp.np`; outside they are refused.
-    Methods such as ``a.var()`` and functions of torch stay torch's.
+    arrays do. ``np.var(handle)`` and ``np.add(handle, 1)`` call the functions of `torchnp.np`; elsewhere these are
+    refused. Methods such as ``a.var()`` and functions of torch stay torch's.
     """
     with NumpyOperators():
         _STATE.depth += 1
@@ -51,7 +51,7 @@ def semantics() -> Iterator[None]:
 
 
 class NumpyOperators(TorchFunctionMode):
-    """The mode of `semantics` for operators."""
+    """The mode with which `semantics` changes operators."""
 
     def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         ours = None if kwargs else _OPERATORS.get(function)
@@ -95,7 +95,7 @@ def _raising(name: str) -> Callable:
 
 
 def power(x: Any, exponent: Any) -> Tensor:
-    """``x ** exponent`` as arrays have it: the exponents 2, 0.5, -1 and 1 as Python numbers have functions of their own."""
+    """Return NumPy's ``x ** exponent``, which calls special functions for the Python numbers 2, 0.5, -1 and 1."""
     if isinstance(x, Tensor) and type(exponent) in (int, float):
         inexact = kind(x.dtype) in "fc"
         if exponent == 2 and (inexact or type(exponent) is int):
@@ -107,7 +107,7 @@ def power(x: Any, exponent: Any) -> Tensor:
 
 
 def _matmul_inplace(self: Tensor, other: Any) -> Any:
-    """``a @= b``, which torch has not: without `semantics`, Python computes ``a = a @ b``."""
+    """Run ``a @= b``, which torch lacks: without `semantics`, Python computes ``a = a @ b``."""
     if not _STATE.depth:
         return NotImplemented
     keys = operand_key(self), operand_key(other if is_weak(other) else as_tensor(other))
@@ -161,13 +161,13 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "
     _method = f"__i{_name}__"
     _ours = _OPERATORS[getattr(torch.Tensor, _method)]
     setattr(torch.Tensor, _method, _raising(_method))
-    _OPERATORS[getattr(torch.Tensor, _method)] = _ours  # by which torch names it to modes from now on
+    _OPERATORS[getattr(torch.Tensor, _method)] = _ours  # modes receive the new method from now on
 torch.Tensor.__imatmul__ = _matmul_inplace  # type: ignore[attr-defined]
 
 
 def call_numpy(function: Any, args: tuple, kwargs: dict[str, Any], method: str = "__call__") -> Any:
-    """Call the row of a function of NumPy; NotImplemented if it has none."""
-    from torchnp.np.rebound import public_names
+    """Call the row of a function of NumPy; return NotImplemented if there is no row."""
+    from torchnp.np.rebind_numpy_functions import public_names
 
     name = function.__name__ if isinstance(function, np.ufunc) else public_names().get(id(function), "")
     if name not in TABLE:

@@ -1,4 +1,4 @@
-"""Distinct slices along an axis, and writes along an axis: NumPy's own code uses records and flat iterators for these."""
+"""`unique` and `put_along_axis`: for these, NumPy's own code needs record dtypes and flat iterators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from torchnp.np import elementwise as el
 from torchnp.np.axes import normal_axis
 from torchnp.np.dtypes import as_tensor, carried, uncarried
-from torchnp.np.rebound import by_numpys_code
+from torchnp.np.rebind_numpy_functions import by_numpys_code
 from torchnp.np.selection import put
 from torchnp.np.sorting import lexsort
 from torchnp.np.table import row
@@ -25,7 +25,7 @@ def unique(
     ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None,
     **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """`numpy.unique` on tensors: sorted distinct elements, or slices along ``axis``, and where they are."""
+    """`numpy.unique` on tensors: sorted distinct elements, or slices along ``axis``, and their indices."""
     x = as_tensor(ar)
     if axis is None or x.dim() == 1:
         return _distinct(x, return_index, return_inverse, return_counts, axis, **kwargs)
@@ -54,7 +54,7 @@ def unique(
 
 @row("put_along_axis", "index-copy-long")
 def put_along_axis(arr: Tensor, indices: Any, values: Any, axis: Any) -> None:
-    """`numpy.put_along_axis` on tensors, in place; without an axis of the flattened tensor."""
+    """`numpy.put_along_axis` on tensors, in place; with ``axis=None``, into the flattened tensor."""
     if axis is not None:
         _put_along(arr, indices, values, axis)
         return

@@ -17,7 +17,7 @@ from torchnp.np.ufunc import write
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
-    """Return a shape from an integer or a sequence of them."""
+    """Return a shape as a tuple, from an integer or a sequence of integers."""
     if isinstance(shape, Tensor):
         shape = shape.tolist()
     if isinstance(shape, (Sequence, torch.Size)) or hasattr(shape, "__iter__"):
@@ -40,7 +40,7 @@ def _reversed_axes(x: Tensor) -> Tensor:
 
 
 def is_fortran(x: Tensor) -> bool:
-    """Whether a tensor is contiguous by columns, and not by rows."""
+    """Return whether a tensor is column-major contiguous, and not row-major."""
     return x.dim() > 1 and not x.is_contiguous() and _reversed_axes(x).is_contiguous()
 
 
@@ -124,7 +124,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
 
 @row("squeeze", "squeeze-size-not-1")
 def squeeze(a: Any, axis: Any = None) -> Tensor:
-    """`numpy.squeeze` on tensors: an axis of another size than 1 is an error."""
+    """`numpy.squeeze` on tensors; an axis whose size is not 1 is an error."""
     x = as_tensor(a)
     if axis is None:
         return x.squeeze()
@@ -150,7 +150,7 @@ def expand_dims(a: Any, axis: Any) -> Tensor:
 
 @row("broadcast_to", "expand-minus-1")
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tensor:
-    """`numpy.broadcast_to` on tensors: a view, in which elements share memory."""
+    """`numpy.broadcast_to` on tensors: a view in which repeated elements share memory."""
     x, wanted = as_tensor(array), sizes(shape)
     if not wanted and x.dim():
         raise ValueError("cannot broadcast a non-scalar to a scalar array")
@@ -167,7 +167,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tensor:
 
 @row("lib.stride_tricks.as_strided", "as-strided-storage as-strided-elements")
 def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True) -> Tensor:
-    """`numpy.lib.stride_tricks.as_strided` of a tensor: strides in bytes, from the tensor's own first element."""
+    """`numpy.lib.stride_tricks.as_strided` of a tensor: strides in bytes, counted from the tensor's first element."""
     value = as_tensor(x)
     steps = [s * value.element_size() for s in value.stride()] if strides is None else sizes(strides)
     if any(s < 0 or s % value.element_size() for s in steps):
@@ -209,7 +209,7 @@ def flip(m: Any, axis: Any = None) -> Tensor:
 
 @row("roll", "roll-aligned roll-needs-shifts")
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
-    """`numpy.roll` on tensors: shifts and axes broadcast; without ``axis`` of the flattened tensor."""
+    """`numpy.roll` on tensors; shifts and axes broadcast. With ``axis=None``, the flattened tensor is rolled."""
     x = as_tensor(a)
     shift = shift.tolist() if isinstance(shift, Tensor) else shift
     if axis is None:
@@ -278,7 +278,7 @@ def _checked_join(parts: list[Tensor], place: int) -> None:
 
 @row("repeat", "repeat-is-tile repeats-keep-dtype repeat-output-size repeat-of-number")
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
-    """`numpy.repeat` on tensors: each element several times; without ``axis`` of the flattened tensor."""
+    """`numpy.repeat` on tensors: repeats each element along ``axis``; with None, the tensor is flattened first."""
     x = as_tensor(a)
     if axis is None:
         x, place = x.reshape(-1), 0
@@ -287,7 +287,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
         place = normal_axis(axis, x.dim())
     counts = as_tensor(repeats, like=x)
     if counts.dtype == torch.uint64 and counts.dim() == 0:
-        counts = counts.view(torch.int64)  # a single number is taken as one of Python's
+        counts = counts.view(torch.int64)  # a single count is passed as a Python number
     if counts.dim() > 1:
         raise ValueError("object too deep for desired array")
     counts = counts.reshape(-1)
@@ -339,7 +339,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
 
 @row("trace", "sum-dtype")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Tensor:
-    """`numpy.trace` on tensors: sums of diagonals, of any number of dimensions."""
+    """`numpy.trace` on tensors of any number of dimensions: sums of diagonals."""
     from torchnp.np.elementwise import add
 
     return add.reduce(diagonal(a, offset, axis1, axis2), -1, dtype, out)
@@ -368,7 +368,7 @@ for _name in ("size", "ndim", "shape"):
 
 @row("shares_memory may_share_memory")
 def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
-    """`numpy.shares_memory` of tensors, by NumPy on their memory."""
+    """`numpy.shares_memory` of tensors: NumPy checks arrays on their memory."""
     from torchnp.interop import to_numpy
 
     return bool(np.shares_memory(*(to_numpy(t.detach()) if isinstance(t, Tensor) else t for t in (a, b))))  # type: ignore[arg-type]

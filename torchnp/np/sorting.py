@@ -1,4 +1,4 @@
-"""Sorting and searching, with NumPy's order: nan last, complex numbers by real and imaginary parts, unsigned integers."""
+"""Sorting and searching in NumPy's order: nan last, complex numbers by real, then by imaginary parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS = ("quicksort", "q", "heapsort", "h", "mergesort", "m", "stable", "s")
 
 
 def sorted_with_places(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Return the values in NumPy's order along an axis, and their places; equal ones stay in order."""
+    """Return the values in NumPy's order along an axis, and their indices; the sort is stable."""
     if x.is_complex():
         places = _complex_order(x, axis)
         return torch.gather(x, axis, places), places
@@ -32,7 +32,10 @@ def sorted_with_places(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 
 def _complex_order(x: Tensor, axis: int) -> Tensor:
-    """Numbers first, then nan in the imaginary part, in the real one, in both."""
+    """Return the indices that sort complex numbers as NumPy does.
+
+    First come those without nan, then those with nan only in the imaginary part, only in the real part, and in both.
+    """
     real, imag = x.real, x.imag
     rank = 2 * torch.isnan(real).to(torch.int64) + torch.isnan(imag).to(torch.int64)
     places = torch.sort(imag, dim=axis, stable=True)[1]
@@ -68,7 +71,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 
 @row("argsort", "stable-descending descending-by-negation no-complex-order")
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
-    """`numpy.argsort` on tensors, always stable; of a 0-d tensor ``[0]``."""
+    """`numpy.argsort` on tensors, always stable; ``[0]`` for a 0-d tensor."""
     x = as_tensor(a)
     _checked_kind(kind, stable)
     if x.dim() == 0:
@@ -88,7 +91,7 @@ def _kth(kth: Any, n: int) -> None:
 
 @row("partition", "topk-ordered no-complex-order")
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """`numpy.partition` on tensors: sorted, which every partition allows."""
+    """`numpy.partition` on tensors: returns a sorted copy, which is a valid partition."""
     x, place = _along(a, axis, order)
     _kth(kth, x.shape[place])
     return sorted_with_places(x, place)[0]
@@ -96,7 +99,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 
 @row("argpartition", "topk-ordered no-complex-order")
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """`numpy.argpartition` on tensors: the places in sorted order."""
+    """`numpy.argpartition` on tensors: returns the indices that sort."""
     x, place = _along(a, axis, order)
     _kth(kth, x.shape[place])
     return sorted_with_places(x, place)[1]
@@ -104,7 +107,7 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
 
 @row("lexsort")
 def lexsort(keys: Any, axis: int = -1) -> Tensor:
-    """`numpy.lexsort` on tensors: the last key decides first."""
+    """`numpy.lexsort` on tensors; the last key is the primary one."""
     parts = [as_tensor(k) for k in keys]
     if not parts:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
@@ -122,7 +125,7 @@ def lexsort(keys: Any, axis: int = -1) -> Tensor:
 
 @row("searchsorted", "searchsorted-nan sorter-in-range searchsorted-batches bucketize-side")
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
-    """`numpy.searchsorted` on tensors: 1-d ``a``, nan sorted last, complex numbers by parts."""
+    """`numpy.searchsorted` on tensors, for 1-d ``a``; nan is last, complex numbers are ordered by parts."""
     x, values = as_tensor(a), as_tensor(v)
     if x.dim() != 1:
         raise ValueError(
@@ -144,7 +147,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
 
 
 def places_in(x: Tensor, values: Tensor, right: bool) -> Tensor:
-    """Return where values belong in a sorted 1-d tensor of the same dtype."""
+    """Return the indices at which values belong in a sorted 1-d tensor of the same dtype."""
     if x.is_complex() or x.dtype == torch.bool:
         return _places_by_order(x, values, right)
     sorted_, wanted = carried_ordered(x), carried_ordered(values)
@@ -152,14 +155,14 @@ def places_in(x: Tensor, values: Tensor, right: bool) -> Tensor:
     found = torch.searchsorted(sorted_.contiguous(), wanted.contiguous(), side=side)
     if not sorted_.is_floating_point():
         return found
-    # nan is larger than all; to the left of the first nan, to the right of the last element.
+    # nan is larger than all numbers: on the left it belongs before the first nan, on the right after the last element.
     numbers = (~torch.isnan(sorted_)).sum()
     found = torch.minimum(found, numbers)
     return torch.where(torch.isnan(wanted), torch.full_like(found, x.shape[0]) if right else numbers, found)
 
 
 def _places_by_order(x: Tensor, values: Tensor, right: bool) -> Tensor:
-    """By sorting both: those that come before a value are counted by their order."""
+    """Do what `places_in` does by sorting both tensors together and counting the elements before each value."""
     flat = values.reshape(-1)
     pair = torch.cat([flat, x] if not right else [x, flat])
     order = sorted_with_places(pair, 0)[1]

@@ -1,4 +1,4 @@
-"""The table of NumPy's functions on tensors: a row is a function and the differences to torch that it undoes."""
+"""The table of NumPy's functions on tensors. A row has a function, and the differences from torch that it undoes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TABLE: dict[str, NumpyRow] = {}
 
 
 def add_row(names: str, function: Callable, undoes: str = "") -> Callable:
-    """Add a function under one name or several of NumPy's (``"abs absolute"``); ``undoes`` lists ids."""
+    """Add a function under one or more of NumPy's names (``"abs absolute"``); ``undoes`` lists ids."""
     for name in names.split():
         if name in TABLE:
             raise ValueError(f"np.{name} has two rows")
@@ -47,7 +47,7 @@ def add_row(names: str, function: Callable, undoes: str = "") -> Callable:
 
 
 def row(names: str, undoes: str = "") -> Callable[[Callable], Callable]:
-    """Decorate a function that stands for NumPy's; ``undoes`` lists the ids of the differences that it undoes."""
+    """Decorate a replacement of NumPy's function; ``undoes`` lists the ids of the differences that it undoes."""
     return functools.partial(_named, names, undoes)
 
 
@@ -56,7 +56,7 @@ def _named(names: str, undoes: str, function: Callable) -> Callable:
 
 
 def in_numpy(name: str) -> Any:
-    """Return what NumPy has under a name (``"linalg.norm"``), or None."""
+    """Return NumPy's object with a name such as ``"linalg.norm"``, or None if there is none."""
     found: Any = np
     for part in name.split("."):
         found = getattr(found, part, None)

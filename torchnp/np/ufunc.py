@@ -41,16 +41,16 @@ class TensorUfunc:
     function : callable
         Takes tensors of the loop's dtypes and returns a tensor or a tuple of them.
     ordered : bool
-        Whether the function depends on the order of its operands' values (uint64 is then carried in that order).
+        Whether the function depends on the order of its operands' values (see `carried_ordered`).
     unsigned : callable, optional
-        The function for uint64, of int64 tensors with the same bits; without it ``function`` takes those.
+        The function for uint64; it takes int64 tensors with the same bits. By default ``function`` takes these.
     mixed : callable, optional
-        The function for a loop of int64 and uint64 (comparisons), of int64 tensors and which of them is uint64.
+        The function for comparisons of int64 with uint64. It takes two int64 tensors, and whether the first is uint64.
     halves : bool
-        Whether the function computes in half types itself, not in float32.
+        Whether the function takes half types, which are otherwise computed in float32.
     reduce, accumulate : callable, optional
-        ``f(x, axes, keepdim)`` and ``f(x, axis)`` in the loop's dtype; without them steps of the function follow
-        each other along the axis.
+        ``f(x, axes, keepdim)`` and ``f(x, axis)`` in the loop's dtype. By default, the function is applied along the
+        axis element by element.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class TensorUfunc:
         return tuple(back(r, d).to(d) for r, d in zip(results, dtypes[self.nin :], strict=True))
 
     def _outs(self, operands: tuple[Any, ...], out: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """The targets of ``out=`` or of trailing positional arguments, and the operands."""
+        """Return the output tensors (``out=``, or trailing positional arguments) and the operands."""
         if len(operands) > self.nin and len(operands) <= self.nargs:
             more = (*operands[self.nin :], *(None,) * (self.nargs - len(operands)))
             return _checked(more), operands[: self.nin]
@@ -153,7 +153,7 @@ class TensorUfunc:
         return _checked(outs), operands
 
     def _out_of_range(self, operands: Any, values: list[Any]) -> Tensor | None:
-        """The result of comparing integers with a Python integer that their dtype cannot hold."""
+        """Return the result of comparing integers with a Python integer that their dtype cannot hold."""
         if self.__name__ not in COMPARISONS or not any(type(v) is int for v in values):
             return None
         place = next(i for i, v in enumerate(values) if type(v) is int)
@@ -179,7 +179,7 @@ class TensorUfunc:
         initial: Any = None,
         where: Any = True,
     ) -> Tensor:
-        """`numpy.ufunc.reduce`: ``axis`` is an integer, a tuple (of none: no reduction), or None for all."""
+        """`numpy.ufunc.reduce`: ``axis`` is an integer, a tuple (if empty, nothing is reduced), or None for all."""
         from torchnp.np.reducing import reduce_ufunc
 
         return reduce_ufunc(self, array, axis, dtype, out, keepdims, initial, where)
@@ -220,7 +220,7 @@ def _checked(outs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _result_of(signature: Any, ufunc: TensorUfunc) -> Any:
-    """The dtype that a ``signature=`` asks of the result: a dtype, a tuple of them, or a string such as ``ff->f``."""
+    """Return the result dtype in a ``signature=``, which is a dtype, a tuple of dtypes, or a string like ``ff->f``."""
     if isinstance(signature, str) and "->" in signature:
         return np.dtype(signature[-1])
     return signature[-1] if isinstance(signature, tuple) else signature
@@ -240,7 +240,7 @@ def _check_shapes(values: list[Any], outs: tuple[Any, ...]) -> None:
 
 
 def _operands(operands: tuple[Any, ...]) -> list[Any]:
-    """Tensors, and Python numbers where they give way to tensors; with numbers alone NumPy takes them as arrays."""
+    """Convert operands to tensors. Python numbers stay numbers, unless all operands are numbers."""
     like = next((x for x in operands if isinstance(x, Tensor)), None)
     return [x if is_weak(x) or isinstance(x, Tensor) else as_tensor(x, like=like) for x in operands]
 
@@ -250,7 +250,7 @@ def _in_loop(value: Any, dtype: torch.dtype, like: Tensor | None) -> Tensor:
 
 
 def _finish(result: Tensor, dtype: torch.dtype, out: Tensor | None, where: Any) -> Tensor:
-    """Write a result to ``out``, where ``where`` is true; without ``out`` the other elements are zero."""
+    """Write a result to ``out`` where ``where`` is true; without ``out``, the other elements of the result are zero."""
     chosen = None if where is True or where is NO_VALUE else as_tensor(where, like=result)
     if chosen is not None and chosen.dtype != torch.bool:
         raise TypeError(
@@ -267,7 +267,7 @@ def _finish(result: Tensor, dtype: torch.dtype, out: Tensor | None, where: Any) 
 
 
 def write(out: Tensor, result: Tensor, chosen: Tensor | None = None) -> Tensor:
-    """Write a result to ``out=`` as NumPy does: broadcast, never resized, cast."""
+    """Write a result to ``out=`` as NumPy does: the result is broadcast and cast, and ``out`` is never resized."""
     shape = result.shape if chosen is None else torch.broadcast_shapes(result.shape, chosen.shape)
     if not _fits(shape, out.shape):
         given, needed = (str(tuple(n)).replace(" ", "") for n in (out.shape, shape))
@@ -287,7 +287,7 @@ def _fits(shape: Any, target: Any) -> bool:
 
 
 def _last_elements(x: Tensor, like: Tensor | None = None) -> Tensor:
-    """A tensor without the elements that share memory along a dimension of stride 0: the last one is written last."""
+    """Keep only the last element along dimensions of stride 0: all share memory, and the last is written last."""
     for dim, (size, step) in enumerate(zip(x.shape, (x if like is None else like).stride(), strict=True)):
         x = x.narrow(dim, size - 1, 1) if step == 0 and size > 1 else x
     return x

@@ -1,4 +1,4 @@
-"""Arithmetic of uint64 on int64 tensors with the same bits: what differs from that of signed integers."""
+"""Arithmetic of uint64 on int64 tensors with the same bits, where it differs from signed arithmetic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SIGN = torch.iinfo(torch.int64).min
 
 
 def divmod_of_uint64(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Divide by way of half the dividend, and correct the quotient by one where it is too small; by 0 both are 0."""
+    """Divide half the dividend, double the quotient, and add one if it is too small; division by 0 gives (0, 0)."""
     x, y = torch.broadcast_tensors(x, y)
     divisor = torch.where(y <= 0, torch.ones_like(y), y)
     quotient = torch.floor_divide(shift_of_uint64(x, torch.ones_like(x)), divisor) * 2
@@ -24,7 +24,7 @@ def divmod_of_uint64(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def power_of_uint64(base: Tensor, exponent: Tensor) -> Tensor:
-    """Powers by squaring, since the exponents are not those of int64."""
+    """Compute powers by squaring, because large exponents would be negative in int64."""
     result = torch.ones_like(base)
     for bit in range(64):
         odd = torch.bitwise_and(torch.bitwise_right_shift(exponent, bit), 1) == 1
@@ -34,7 +34,7 @@ def power_of_uint64(base: Tensor, exponent: Tensor) -> Tensor:
 
 
 def shift_of_uint64(x: Tensor, y: Tensor) -> Tensor:
-    """A shift to the right that fills in zeros: by one bit without the sign, then by the rest."""
+    """Shift right, filling in zeros: first by one bit, clearing the sign bit, then by the remaining bits."""
     half = torch.bitwise_and(torch.bitwise_right_shift(x, 1), 2**63 - 1)
     known = (y > 0) & (y < 64)
     found = torch.bitwise_right_shift(half, torch.where(known, y - 1, torch.zeros_like(y)))
@@ -42,7 +42,7 @@ def shift_of_uint64(x: Tensor, y: Tensor) -> Tensor:
 
 
 def gcd_of_uint64(a: Tensor, b: Tensor) -> Tensor:
-    """Euclid's steps, at most 93."""
+    """Compute the gcd with Euclid's algorithm, which takes at most 93 steps."""
     a, b = torch.broadcast_tensors(a, b)
     for _ in range(93):
         if values_are_here(b) and not bool((b != 0).any()):

@@ -1,6 +1,6 @@
-"""Exported programs on any array library: a second table, of rows in the array API standard.
+"""Exported programs on any array library: a second table, whose rows are written with the array API standard.
 
-Each row is a function of a `ArrayLibrary` and the operator's arguments. A library may override a row in its own words.
+Each row is a function of an `ArrayLibrary` and the operator's arguments. A library may override a row with its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`torchnp.map_batches`: a program on each block of rows of a Dask array, bag or dataframe."""
+"""`torchnp.map_batches`: run a program on each block of rows of a Dask array, bag or dataframe."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ def map_batches(
 ) -> Any:
     """Run an exported program on each block of rows of a Dask collection; nothing is computed yet.
 
-    The program must treat each row of its batch alone: a row's result may not depend on the other rows of its block.
-    (Programs of which this is not true run by ``torchnp.load(file, xp="dask")``.) Each worker maps the file by its path,
-    once, so that the path must lead to the same file on all of them.
+    The program must treat each row of its batch independently: a row's result may not depend on the other rows of its
+    block. (Other programs can run with ``torchnp.load(file, xp="dask")``.) Each worker opens the file once, by its
+    path, so the path must lead to the same file on all workers.
 
     Parameters
     ----------
     file : str or path
-        What ``torch.export.save`` wrote, with a batch of dynamic size in front of each argument.
+        An archive that ``torch.export.save`` wrote; the first dimension of each argument is a batch of dynamic size.
     data, *more : Dask array, bag or dataframe
-        The program's arguments in order, one for each. Arrays are cut along their first dimension; all in the chunks of
-        the first. An element of a bag is one row: an array, or a tuple of them if the program has several arguments. A
-        dataframe's columns are those of the program's only argument. Numbers in bags and dataframes are converted to
-        the dtype that the program takes.
+        The program's arguments, in order. Arrays are cut along their first dimension, all in the chunks of the first
+        array. An element of a bag is one row: an array, or a tuple of arrays if the program has several arguments. A
+        dataframe's columns are the columns of the program's only argument. Numbers in bags and dataframes are converted
+        to the dtype that the program takes.
     model : str, optional
         The program's name, if the archive holds several.
     columns : list, optional
-        Which columns of a dataframe the program takes, in order; all by default.
+        The columns of a dataframe that are passed to the program, in order; all by default.
 
     Returns
     -------
     collection
-        Of arrays: arrays in the structure of the program's result. Of a bag: a bag of results of one row each. Of a
+        For arrays: arrays in the structure of the program's result. For a bag: a bag with the result of each row. For a
         dataframe: a dataframe with the same index, or a series if the result has one dimension.
 
     Raises
     ------
     TypeError
-        ``data`` is none of these, or ``file`` is no path.
+        ``data`` is not one of these collections, or ``file`` is not a path.
     ValueError
-        The program's arguments or results have no batch in front, or it writes to buffers or draws random numbers.
+        An argument or result has no batch dimension, or the program writes to buffers or draws random numbers.
     RuntimeError
         Shapes or dtypes do not fit the program, in torch's words.
     """
@@ -83,12 +83,12 @@ def map_batches(
 
 
 class BatchedProgram:
-    """What an archive says of a program's batches: the dtypes and shapes of a row's arguments and results.
+    """A program's batches as the archive describes them: dtypes and shapes of the arguments and results of a row.
 
     Raises
     ------
     ValueError
-        There are no batches, or calls would not be independent.
+        There are no batch dimensions, or calls would not be independent.
     """
 
     def __init__(self, program: Program) -> None:
@@ -126,14 +126,14 @@ class BatchedProgram:
         return self.program.check_arguments(*args, **kwargs)
 
     def arguments(self, given: Sequence[Any]) -> tuple[tuple, dict[str, Any]]:
-        """A call's arguments in the module's structure."""
+        """Return a call's arguments in the module's structure."""
         if len(given) != len(self.inputs):
             raise TypeError(f"the program takes {len(self.inputs)} arrays, and {len(given)} are given")
         return self.program.arrange(dict(zip(self.program.inputs, given)))
 
 
 class WorkerProgram:
-    """A program by its path, which pickles as the path: a process loads it at its first call."""
+    """A program that is pickled as its file's path; each process loads it at the first call."""
 
     def __init__(self, path: str, model: str | None) -> None:
         self.path, self.model = path, model
@@ -145,13 +145,13 @@ class WorkerProgram:
         return WorkerProgram.__name__, self._key()
 
     def _key(self) -> tuple[Any, ...]:
-        """What names a file's content: one that has been written again is loaded again."""
+        """Return a key for the file's content, which changes when the file is rewritten; then it is loaded again."""
         found = os.stat(self.path)
         return self.path, self.model, found.st_mtime_ns, found.st_size
 
     @property
     def program(self) -> Program:
-        """The program of this process."""
+        """The program as this process has loaded it."""
         key = self._key()
         with _LOCK:
             if key not in _LOADED:
@@ -159,12 +159,12 @@ class WorkerProgram:
             return _LOADED[key]
 
     def __call__(self, *blocks: ndarray) -> list[ndarray]:
-        """The results' leaves, of arguments in the program's order."""
+        """Run the program on arguments in its order; return the leaves of the result."""
         program = self.program
         args, kwargs = program.arrange(dict(zip(program.inputs, map(np.asarray, blocks))))
         if id(program) in _READY:
             return program.signature.gives.flatten(program(*args, **kwargs))
-        with _LOCK:  # the first call arranges the weights, which no other thread may read meanwhile
+        with _LOCK:  # the first call rearranges the weights, which no other thread may read meanwhile
             found = program(*args, **kwargs)
             _READY.add(id(program))
         return program.signature.gives.flatten(found)
@@ -185,7 +185,7 @@ def _on_arrays(worker: WorkerProgram, batched: BatchedProgram, arrays: list[Any]
     if not all(isinstance(x, da.Array) and x.ndim for x in arrays):
         raise TypeError("map_batches takes Dask arrays with rows")
     rows = arrays[0].chunks[0]
-    known = [n for n in rows if n == n]  # of arrays of a dataframe, they are NaN
+    known = [n for n in rows if n == n]  # for arrays made from a dataframe, they are NaN
     sizes: dict[str, int] = {}
     for n in {min(known), max(known)} if known else {2}:
         sizes = batched.checked(n, [x.shape[1:] for x in arrays], [x.dtype for x in arrays])
@@ -206,7 +206,7 @@ def _on_arrays(worker: WorkerProgram, batched: BatchedProgram, arrays: list[Any]
 
 
 class _Leaves:
-    """A block of rows to the list of its results."""
+    """A function that maps a block of rows to the list of its results."""
 
     def __init__(self, worker: WorkerProgram) -> None:
         self.worker = worker
@@ -216,7 +216,7 @@ class _Leaves:
 
 
 class _Leaf(int):
-    """The choice of one result."""
+    """A function that selects one result of the list."""
 
     def __call__(self, leaves: list[ndarray]) -> ndarray:
         return leaves[self]
@@ -226,7 +226,7 @@ class _Leaf(int):
 
 
 class _RowByRow:
-    """A partition of a bag to an iterator of results."""
+    """A function that maps a partition of a bag to an iterator over results."""
 
     def __init__(self, worker: WorkerProgram, dtypes: list[np.dtype]) -> None:
         self.worker, self.dtypes = worker, dtypes
@@ -265,7 +265,7 @@ def _on_frame(worker: WorkerProgram, batched: BatchedProgram, data: Any, columns
 
 
 class _FramePart:
-    """A partition of a dataframe to one of results."""
+    """A function that maps a partition of a dataframe to a partition of the results."""
 
     def __init__(self, worker: WorkerProgram, columns: list[Any], dtype: np.dtype) -> None:
         self.worker, self.columns, self.dtype = worker, columns, dtype

@@ -1,4 +1,4 @@
-"""``torchnp run --dask``: a program on the workers of a Dask scheduler."""
+"""``torchnp run --dask``: run a program on the workers of a Dask scheduler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHUNK = 1 << 24  # bytes of an argument's chunk: a task for each operator and c
 
 
 class NpyFile:
-    """An array in a file of which each task reads its own rows; it pickles as the file's path."""
+    """An array in a file; each task reads only its own rows. It is pickled as the file's path."""
 
     def __init__(self, path: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
         self.path, self.dtype, self.shape, self.ndim = path, dtype, shape, len(shape)
@@ -45,7 +45,7 @@ def run_on_cluster(args: argparse.Namespace) -> int:
 
 
 def _chunked(given: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
-    """Arrays as Dask's, in chunks of as many rows for all that have as many."""
+    """Convert arrays to Dask's; arrays with the same number of rows get the same chunks."""
     import dask.array as da
 
     arrays = {name: x for name, x in given.items() if isinstance(x, np.ndarray) and x.ndim and x.size}

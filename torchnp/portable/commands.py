@@ -25,7 +25,7 @@ _MEANING = {
 
 
 def list_tiers(args: argparse.Namespace) -> int:
-    """List a program's operators and how each runs on a library; exit status 1 if one is refused."""
+    """List a program's operators and how each runs on a library; return exit status 1 if one is refused."""
     prepare(args.xp)
     program = load(args.program, args.model, xp=args.xp)
     assert isinstance(program, PortableProgram)
@@ -71,19 +71,19 @@ def export_stablehlo(args: argparse.Namespace) -> int:
 
 
 def serialized(program: PortableProgram, platforms: list[str]) -> bytes:
-    """A program on JAX with its weights, for sizes that its archive leaves open.
+    """Serialize a program on JAX with its weights; sizes that are dynamic in the archive stay dynamic.
 
     Parameters
     ----------
     program : PortableProgram
-        On JAX.
+        A program that was loaded on JAX.
     platforms : list of str
         ``cpu``, ``cuda``, ``rocm`` or ``tpu``.
 
     Returns
     -------
     bytes
-        Of ``jax.export.Exported.serialize``.
+        The output of ``jax.export.Exported.serialize``.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Random operators: torch's stream on the host, drawn before a trace, and what is computed of it afterwards.
+"""Random operators: torch's random numbers are drawn on the host before a trace, and used inside it.
 
-The values of these operators depend on the shapes and dtypes of their arguments only, so that the table's kernels draw
-them for arrays of ones.
+The random numbers depend only on the shapes and dtypes of the arguments, so the table's kernels draw them for arrays
+of ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DRAWN = frozenset({
     "aten::normal_functional", "aten::uniform", "aten::bernoulli.p", "aten::exponential", "aten::log_normal",
     "aten::cauchy", "aten::geometric", "aten::random", "aten::random.from", "aten::random.to",
 })  # fmt: skip
-"""Operators whose result is what was drawn."""
+"""Operators whose result is the random numbers themselves."""
 
 _MASKS: dict[str, Callable[..., bool]] = {
     "aten::dropout": lambda input, p, train: bool(train and p),
@@ -38,13 +38,13 @@ _MASKS: dict[str, Callable[..., bool]] = {
 
 
 def is_drawn(node: Node) -> bool:
-    """Whether a node's random numbers can be drawn before its arguments have values."""
+    """Return whether a node's random numbers can be drawn before its arguments have values."""
     mask = _MASKS.get(node.target)
     return node.target in _DRAWN or (mask is not None and mask(*node.args))
 
 
 def is_random(node: Node) -> bool:
-    """Whether a node may advance the generator."""
+    """Return whether a node may advance the generator."""
     if node.target in _MASKS:
         return is_drawn(node)
     schema = torchnp.table.schemas.get(node.target)
@@ -56,12 +56,12 @@ def is_random(node: Node) -> bool:
 
 
 def key_of(node: Node) -> str:
-    """The name in a program's state for what a node draws."""
+    """Return the key in a program's state under which a node's random numbers are stored."""
     return PREFIX + next(result_names(node.results))
 
 
 def draw(node: Node, read: Callable[[Any], Any]) -> list[ndarray]:
-    """What a node draws now from `torchnp.default_generator`; ``read`` gives its arguments, arrays as ndarrays."""
+    """Draw a node's random numbers from `torchnp.default_generator`; ``read`` returns arguments, arrays as ndarrays."""
     args, kwargs = [read(x) for x in node.args], {k: read(v) for k, v in node.kwargs.items()}
     args = [np.ones(x.shape, x.dtype) if isinstance(x, ndarray) else x for x in args]
     found = torchnp.table[node.target](*args, **kwargs)
@@ -69,7 +69,7 @@ def draw(node: Node, read: Callable[[Any], Any]) -> list[ndarray]:
 
 
 def computed(lib: ArrayLibrary, node: Node, first: Any, drawn: Sequence[Any]) -> Any:
-    """A node's results of its first argument and of what was drawn."""
+    """Compute a node's results from its first argument and its random numbers."""
     if node.target in _DRAWN:
         return drawn[0]
     product = lib.call("aten::mul.Tensor", first, drawn[0])
@@ -77,7 +77,7 @@ def computed(lib: ArrayLibrary, node: Node, first: Any, drawn: Sequence[Any]) ->
 
 
 def draw_all(graph: Graph, sizes: Sizes, numbers: dict[str, Any]) -> dict[str, list[ndarray]]:
-    """What all of a graph's nodes draw, in order, from the sizes of its arguments."""
+    """Draw the random numbers of all nodes of a graph, in order; only the sizes of its arguments are needed."""
     known = dict(numbers)
 
     def read(x: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Programs without writes: each write becomes a new value, of what was written and of all that shares its memory.
+"""Replace writes in a program: each write makes a new value of the written array and of all arrays that share memory.
 
-A view is known by the call that made it. After a write, the value of the array that it views is computed by the call's
-inverse (a slice by ``slice_scatter``), and other views are made anew where they are next read. It is what torch's own
-functionalization does, on the archive's graph.
+Each view is recorded with the call that made it. After a write to a view, the inverse of that call (``slice_scatter``
+for a slice) computes the new value of the viewed array, and other views of it are computed again when they are next
+read. torch's own functionalization does the same; this one works on the archive's graph.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torchnp.runtime.program import GraphSignature, Stored, UserInput
 from torchnp.runtime.symbols import evaluate, symbols
 
 _NORMS = {"aten::batch_norm": 1, "aten::native_batch_norm": 3, "aten::_native_batch_norm_legit": 3}
-"""Batch norms that write their running statistics, and how many results they have."""
+"""Batch norms that write their running statistics, with the number of their results."""
 _NORM = "aten::_native_batch_norm_legit_functional"
 _ADVICE = "save what run_decompositions() makes of the program"
 
@@ -41,7 +41,7 @@ _PERHAPS_COPIES = frozenset({
     "aten::reshape", "aten::flatten.using_ints", "aten::ravel", "aten::reshape_as", "aten::contiguous", "aten::to.dtype",
     "aten::to.device", "aten::to.dtype_layout", "aten::to.other", "aten::type_as",
 })  # fmt: skip
-"""Operators that return a view or a copy, as strides decide."""
+"""Operators that return a view or a copy, depending on strides."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class View:
 
 
 def writes_of(node: Node) -> list[str]:
-    """The names of the arrays that a node writes."""
+    """Return the names of the arrays that a node writes."""
     if node.target in _NORMS:
         training = len(node.args) > 5 and node.args[5] is True
         return [x.name for x in node.args[3:5] if isinstance(x, Ref)] if training else []
@@ -66,17 +66,17 @@ def writes_of(node: Node) -> list[str]:
 
 
 def _arguments(schema: Schema, node: Node) -> dict[str, Any]:
-    """A node's arguments by name, without defaults."""
+    """Return a node's arguments by name, without defaults."""
     return dict(zip((a.name for a in schema.args), node.args)) | node.kwargs
 
 
 def functionalize(graph: Graph, signature: GraphSignature) -> tuple[Graph, GraphSignature]:
-    """A graph without writes, whose new outputs are the new values of stored arrays and of the caller's.
+    """Return a graph without writes. It has more outputs: the new values of stored and of the caller's arrays.
 
     Raises
     ------
     ProgramError
-        A node writes in a way that has no functional form here.
+        A node writes in a way for which there is no functional form here.
     """
     for home, node in graph.walk():
         if home is not graph and writes_of(node):
@@ -93,9 +93,9 @@ class _Rewriter:
         self.tensors = dict(graph.tensors)
         self.nodes: list[Node] = []
         self.views: dict[str, View] = {}
-        self.now: dict[str, str] = {}  # the newest name of a value
-        self.version: dict[str, int] = {}  # of each array that is no view
-        self.seen: dict[str, int] = {}  # the version of its array that a view was last made from
+        self.now: dict[str, str] = {}  # the name that now holds a value
+        self.version: dict[str, int] = {}  # the number of writes to each array that is not a view
+        self.seen: dict[str, int] = {}  # for each view, the version of its base from which it was last made
         self.count = 0
         self.at = ""
 
@@ -126,7 +126,7 @@ class _Rewriter:
         return name
 
     def _current(self, name: str) -> str:
-        """The name of a value as the writes so far have left it."""
+        """Return the name that holds a value after the writes so far."""
         if name not in self.views:
             return self.now.get(name, name)
         root = self._root(name)
@@ -197,7 +197,7 @@ class _Rewriter:
             self.seen[name] = self.version.get(self._root(parent), 0)
 
     def _shares(self, node: Node) -> bool:
-        """Whether the kernel returns a view of an array with the strides that the archive records."""
+        """Return whether the kernel returns a view, given an array with the strides that the archive records."""
 
         def stand_in(x: Any) -> Any:
             if isinstance(x, list):
@@ -213,7 +213,7 @@ class _Rewriter:
     # ------------------------------------------------------------ writing
 
     def _norm(self, node: Node, written: list[str]) -> None:
-        """Batch norm in training: the functional form also gives the new running statistics."""
+        """Replace a batch norm in training by its functional form, which also returns the new running statistics."""
         args = [self._read(x) for x in node.args]
         args = args[:8]
         names = list(result_names(node.results)) if len(node.results) == 1 else [r and r[1] for r in node.results]
@@ -240,7 +240,7 @@ class _Rewriter:
             self.seen[result] = -1
 
     def _write(self, name: str, value: str) -> None:
-        """Make a value the array's new one, and that of all arrays whose memory it shares."""
+        """Set the new value of an array, and update the arrays whose memory it shares."""
         chain = []
         while name in self.views:
             view = self.views[name]
@@ -253,7 +253,7 @@ class _Rewriter:
             self.now[view_name], self.seen[view_name] = new, self.version[name]
 
     def _inverse(self, view: View, value: str) -> str:
-        """The array that a view was made of, with the view's new value in it."""
+        """Return the viewed array with the view's new value inserted."""
         node, parent, new = view.node, self._current(view.parent), Ref(value)
         if node is None or node.target in _SAME:
             return value
@@ -279,7 +279,7 @@ class _Rewriter:
         return self._call(target, [Ref(parent), new, *where], view.parent)
 
     def _place_of(self, view: View, node: Node) -> tuple[str, list[int]] | None:
-        """The scatter that writes one of several parts, and its arguments."""
+        """Return the scatter that inserts one of several parts, and its arguments; None if there is no such scatter."""
         bound = _arguments(torchnp.table.schemas[node.target], node)
         dim = bound.get("dim", 0)
         if node.target == "aten::unbind.int":
@@ -297,7 +297,7 @@ class _Rewriter:
 
 
 def functional_name(schema: Schema) -> str:
-    """The operator that computes what another one writes."""
+    """Return the operator that returns the value that a writing operator writes."""
     dot = f".{schema.overload}" if schema.overload else ""
     base = schema.base.removesuffix("_")
     if not schema.is_out:
@@ -312,7 +312,7 @@ def functional_name(schema: Schema) -> str:
 
 
 def _array_of(meta: Meta) -> np.ndarray:
-    """An array of the recorded shape and strides, each symbol with a value of its own."""
+    """Return an array with the recorded shape and strides, in which each symbol has a different value."""
     names = sorted(set().union(*(symbols(n) for n in (*meta.shape, *meta.strides)), set()))
     values = {name: 5 + 2 * i for i, name in enumerate(names)}
     shape = [evaluate(n, values) for n in meta.shape]

@@ -1,4 +1,4 @@
-"""Core operators of ATen without a portable row, and why their NumPy kernels run on the host."""
+"""Core ATen operators without a portable row, and the reason why their NumPy kernels run on the host."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ HOST_REASONS = {
     "aten::_pdist_forward": "rare in programs; no row has been written",
     "aten::grid_sampler_2d": "rare in programs; no row has been written",
 }
-"""Operators by name, each with its reason."""
+"""The reason for each operator, by name."""

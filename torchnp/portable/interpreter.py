@@ -1,4 +1,4 @@
-"""Run a graph on an array library: a row for each node, or the NumPy kernel on the host."""
+"""Run a graph on an array library: each node by its row, or by the NumPy kernel on the host."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIXED = {
 
 
 class Interpreter:
-    """Runs the nodes of a program, and notes which of them ran on the host.
+    """Runs the nodes of a program, and records which operators ran on the host.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class Interpreter:
     fallback : bool
         Whether operators without a row run on the host.
     sizes : dict
-        The value of each symbol in the graph's shapes; those of data-dependent sizes are added.
+        The value of each symbol in the graph's shapes; symbols of data-dependent sizes are added during the run.
     drawn : dict
-        What random operators have drawn, by `draws.key_of`.
+        The random numbers of random operators, by `draws.key_of`.
     traced : bool
         Whether the arguments have no values.
     """
@@ -54,7 +54,7 @@ class Interpreter:
         self.declined: set[str] = set()
 
     def run(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
-        """The graph's outputs, in order."""
+        """Run a graph; return its outputs, in order."""
         values = {ref.name: x for ref, x in zip(graph.inputs, inputs) if isinstance(ref, Ref)}
 
         def read(x: Any) -> Any:
@@ -73,7 +73,7 @@ class Interpreter:
         return [read(x) for x in graph.outputs]
 
     def _results(self, graph: Graph, node: Node, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """A node's results, one for each that its schema has."""
+        """Run a node; return its results, one for each result in its schema."""
         name = node.target
         if name in NUMBERS:
             return [NUMBERS[name](*args)]
@@ -116,7 +116,7 @@ class Interpreter:
     # ------------------------------------------------------------ the host
 
     def _on_host(self, graph: Graph, node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """The NumPy kernel's results, with the shapes and dtypes that the archive records."""
+        """Run the NumPy kernel; its results have the shapes and dtypes that the archive records."""
         if not self.fallback:
             raise NotImplementedError(
                 f"{node.target} has no row on {self.lib.name} for these arguments, and fallback=False{_place(node)}"
@@ -133,7 +133,7 @@ class Interpreter:
         if self.traced and draws.is_random(node):
             raise ValueNeeded(self._refusal(node, "draws random numbers that depend on values"))
         shapes = [tuple(evaluate(n, self.sizes) for n in metas[i].shape) for i in wanted]  # type: ignore[union-attr]
-        if not wanted:  # a number, or a check of values, of which a trace has none
+        if not wanted:  # the result is a number, or the node checks values: a trace has no values
             if self.lib.is_traced(*args):
                 raise ValueNeeded(self._refusal(node, "needs the value of an array"))
             return self.lib.on_host(kernel, args, kwargs, None)[0] if node.results else None
@@ -150,7 +150,7 @@ class Interpreter:
         return results if listed or len(results) != 1 else results[0]
 
     def _data_dependent(self, node: Node, args: list[Any], kwargs: dict[str, Any], metas: list[Any]) -> Any:
-        """Results whose sizes the values decide: their symbols get values."""
+        """Run a node whose result sizes depend on values, and store the sizes as values of their symbols."""
         if self.lib.is_traced(*args, *(x for a in args if isinstance(a, list) for x in a)):
             raise ValueNeeded(self._refusal(node, "gives a size that depends on values"))
         found = self.lib.on_host(torchnp.table[node.target], args, kwargs, None)
@@ -175,7 +175,7 @@ class Interpreter:
 
 
 def _in_order(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments with those by name moved to their positions, except what the schema takes by name only."""
+    """Move keyword arguments to their positions, except those that are keyword-only in the schema."""
     schema = torchnp.table.schemas.get(name) if kwargs else None
     listed = [a for a in schema.args if not a.kwonly] if schema is not None else []
     given = [i for i, a in enumerate(listed) if a.name in kwargs]
@@ -186,12 +186,12 @@ def _in_order(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[
 
 
 def _place(node: Node) -> str:
-    """Where a node stands: in the archive, and in the model's source."""
+    """Return a node's location for messages: in the archive, and in the model's source."""
     return f"\n  at {node.where}" + (f"\n  of {node.source}" if node.source else "")
 
 
 class _At:
-    """Adds a node's place to errors."""
+    """Context manager that adds a node's location to errors."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -205,7 +205,10 @@ class _At:
 
 
 def tier(lib: ArrayLibrary, graph: Graph, node: Node, backed: set[str]) -> str:
-    """How a node runs: ``number``, ``drawn``, ``own``, ``standard``, ``host``, or ``eager`` where values decide sizes."""
+    """Return how a node runs: ``number``, ``drawn``, ``own``, ``standard``, ``host``, or ``eager``.
+
+    ``eager`` nodes have results whose sizes depend on values.
+    """
     name = node.target
     if name in NUMBERS:
         return "number"

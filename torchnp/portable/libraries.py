@@ -1,4 +1,4 @@
-"""Find the library for a namespace or its name."""
+"""Find the array library for a namespace or its name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = {
     "jax": "jax.numpy",
     "dask": "dask.array",
 }
-_COMPAT = ("numpy", "cupy", "torch", "dask.array")  # what array-api-compat makes follow the standard
+_COMPAT = ("numpy", "cupy", "torch", "dask.array")  # libraries that array-api-compat makes follow the standard
 
 
 class TorchLibrary(ArrayLibrary):
@@ -46,7 +46,7 @@ class TorchLibrary(ArrayLibrary):
 
 
 def library_for(xp: Any) -> ArrayLibrary:
-    """The library of a namespace or its name.
+    """Return the array library for a namespace or its name.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def library_for(xp: Any) -> ArrayLibrary:
     Returns
     -------
     ArrayLibrary
-        With the rows that run on it.
+        The library, with the rows that run on it.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def library_for(xp: Any) -> ArrayLibrary:
 
 
 def prepare(xp: str) -> None:
-    """Set a library as programs need it: a command has nobody else to do so."""
+    """Configure a library for programs (JAX needs 64-bit integers); a command cannot leave this to its user."""
     if xp.split(".")[0] == "jax":
         try:
             import jax

@@ -1,4 +1,4 @@
-"""An array library as the rows see it: its namespace, with torch's dtypes, promotion and rounding."""
+"""The interface of an array library for the rows: its namespace, with torch's dtypes, promotion and rounding."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Meta = tuple[tuple[int, ...], np.dtype]  # a result's shape and dtype
 
 
 class ValueNeeded(TypeError):
-    """An operator needs the value of an array that has none yet, inside a trace or of a lazy library."""
+    """Raised when an operator needs the value of an array that has none yet: in a trace, or in a lazy library."""
 
 
 class LacksFunction(NotImplementedError):
-    """A row calls a function that the library lacks: the NumPy kernel takes the row's place."""
+    """Raised when a row calls a function that the library lacks; the NumPy kernel then replaces the row."""
 
 
 class ArrayLibrary:
-    """A library's array API namespace, and what torch's semantics need besides.
+    """A library's array API namespace, and the other functions that torch's semantics need.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class ArrayLibrary:
     xp : module
         The namespace.
     kind : str
-        Whose own rows it uses, ``standard`` for none.
+        The kind of library whose own rows are used; ``standard`` if there are none.
     """
 
     kind = STANDARD
@@ -59,7 +59,7 @@ class ArrayLibrary:
     # ------------------------------------------------------------ rows
 
     def row(self, name: str) -> Row | None:
-        """The library's own row of an operator, or else the standard one."""
+        """Return the library's own row of an operator, or else the standard row."""
         return self.own.get(name) or self.standard.get(name)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -71,21 +71,21 @@ class ArrayLibrary:
     # ------------------------------------------------------------ arrays
 
     def is_array(self, x: Any) -> bool:
-        """Whether a value is an array; numbers, and NumPy's scalars, are none."""
+        """Return whether a value is an array; numbers and NumPy's scalars are not."""
         return hasattr(x, "dtype") and hasattr(x, "shape") and not isinstance(x, np.generic)
 
     def is_traced(self, *values: Any) -> bool:
-        """Whether a value is an array without numbers in it yet, at which no program can branch."""
+        """Return whether a value is an array that has no values yet, so that no program can branch on it."""
         return False
 
     def from_numpy(self, a: ndarray) -> Array:
-        """An array of this library with the values of an ndarray, in memory of its own."""
+        """Return an array of this library with a copy of an ndarray's values."""
         if a.dtype not in self._theirs:
             raise TypeError(f"{self.name} has no dtype {a.dtype}")
         return self.xp.asarray(np.array(a, order="C"))
 
     def to_numpy(self, x: Array) -> ndarray:
-        """An ndarray with the values of an array; it may share memory, and is read only."""
+        """Return an ndarray with the values of an array; it may share memory, and must not be written."""
         if isinstance(x, ndarray):
             return x
         if hasattr(self.xp, "asnumpy"):  # CuPy's arrays are on the device
@@ -97,7 +97,7 @@ class ArrayLibrary:
         return np.array(found) if found.ndim == 0 else found
 
     def full(self, shape: Sequence[int], value: Any, dtype: Any) -> Array:
-        """An array filled with one number, which wraps where the dtype cannot hold it."""
+        """Return an array filled with one number, which wraps if the dtype cannot hold it."""
         d = dt.as_dtype(dtype)
         if isinstance(value, (bool, int, float, complex)):
             exact = dt.number_dtype(value) if isinstance(value, int) else None  # floats are doubles until the last cast
@@ -106,7 +106,7 @@ class ArrayLibrary:
         return self.xp.broadcast_to(self.astype(self.xp.asarray(value), d), tuple(shape))
 
     def item(self, x: Any) -> Any:
-        """The value of an array of one element as a Python number; `ValueNeeded` where it has none yet."""
+        """Return the value of a one-element array as a Python number; raise `ValueNeeded` if it has none yet."""
         if not self.is_array(x):
             return x
         if self.is_traced(x):
@@ -128,16 +128,16 @@ class ArrayLibrary:
 
     @property
     def dtypes(self) -> frozenset[str]:
-        """The names of the dtypes that the library has, of torch's."""
+        """The names of torch's dtypes that the library has."""
         return frozenset(map(dt.dtype_name, self._theirs))
 
     def dtype_of(self, x: Array) -> np.dtype:
-        """The dtype of an array, as a ``np.dtype``."""
+        """Return the dtype of an array, as a ``np.dtype``."""
         found = self._ours.get(_dtype_key(x.dtype))
         return np.dtype(x.dtype) if found is None else found
 
     def theirs(self, dtype: Any) -> Any:
-        """The library's dtype for a dtype of torch's; TypeError if it has none."""
+        """Return the library's dtype for a dtype of torch; raise TypeError if it has none."""
         d = dt.as_dtype(dtype)
         if d not in self._theirs:
             raise TypeError(f"{self.name} has no dtype {d}")
@@ -155,22 +155,22 @@ class ArrayLibrary:
         return self.xp.astype(x, self.theirs(d))
 
     def result_type(self, *operands: Any) -> np.dtype:
-        """torch's result dtype of arrays and numbers."""
+        """Return torch's result dtype of arrays and numbers."""
         return dt.result_type(*(_stand_in(self.dtype_of(x), len(x.shape)) if self.is_array(x) else x for x in operands))
 
     def number(self, value: Any, dtype: np.dtype) -> Array:
-        """A number as a 0-d array."""
+        """Return a number as a 0-d array."""
         return self.full((), value, dtype)
 
     def promote(self, *operands: Any, to_float: bool = False) -> list[Array]:
-        """Operands in torch's common dtype, numbers as 0-d arrays; with ``to_float`` integers become floats."""
+        """Return operands in torch's common dtype, numbers as 0-d arrays; with ``to_float`` integers become floats."""
         d = self.result_type(*operands)
         if to_float and not dt.is_inexact(d):
             d = dt.get_default_dtype()
         return [self.astype(x, d) if self.is_array(x) else self.number(x, d) for x in operands]
 
     def to_float(self, x: Array) -> Array:
-        """An array in the default dtype if it is of integers or booleans."""
+        """Convert an array of integers or booleans to the default dtype; return others unchanged."""
         return x if dt.is_inexact(self.dtype_of(x)) else self.astype(x, dt.get_default_dtype())
 
     def in_opmath(self, function: Callable[..., Array], *arrays: Any) -> Array:
@@ -190,11 +190,11 @@ class ArrayLibrary:
         Parameters
         ----------
         kernel : callable
-            Takes ndarrays where arrays are given.
+            Takes ndarrays in place of the library's arrays.
         args, kwargs : list, dict
-            Its arguments: arrays, numbers and lists of them.
+            The kernel's arguments: arrays, numbers and lists of these.
         metas : list of tuple or None
-            Shape and dtype of each result, which libraries that do not compute at once need.
+            Shape and dtype of each result, which libraries that compute later need in advance.
 
         Returns
         -------
@@ -214,7 +214,7 @@ class ArrayLibrary:
 
 
 def _dtype_key(dtype: Any) -> Any:
-    """A library's dtype in a form that compares equal: JAX has both types and dtypes."""
+    """Return a library's dtype in a form that can be compared, because JAX uses both types and dtypes."""
     try:
         return np.dtype(dtype)
     except TypeError:
@@ -225,7 +225,7 @@ _STAND_INS: dict[tuple[np.dtype, bool], ndarray] = {}
 
 
 def _stand_in(dtype: np.dtype, ndim: int) -> ndarray:
-    """A small ndarray in an array's place, for promotion."""
+    """Return a small ndarray that replaces an array in computing the promoted dtype."""
     key = dtype, bool(ndim)
     if key not in _STAND_INS:
         _STAND_INS[key] = np.empty((1,) if ndim else (), dtype)

@@ -1,4 +1,4 @@
-"""`torchnp.load`: a program on NumPy, or on another array library."""
+"""`torchnp.load`: load a program, to run on NumPy or on another array library."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def load(
         norm is folded into convolutions, and some operators run faster implementations, within their tolerances.
     xp : module or str, optional
         Another array library to run on: ``jax.numpy``, ``dask.array``, ``cupy``, ``torch``, any namespace that follows
-        the array API standard, or its name. By default NumPy, without any of this.
+        the array API standard, or its name. By default the program runs on NumPy, without the portable table.
     fallback : bool, optional
         With ``xp``, whether operators without a row run as NumPy kernels on the host; otherwise they are refused.
 

@@ -22,8 +22,8 @@ WRITTEN = "inputs/"
 class PortableProgram(Program):
     """A program on the arrays of any library; `torchnp.load` with ``xp=`` reads it.
 
-    Call it like the exported module. `pure` is the same as a function of state and arguments, without side effects, for
-    the library's transforms: ``jax.jit(p.pure)``, ``jax.grad``, ``jax.vmap``, ``jax.export``.
+    Call it like the exported module. `pure` computes the same as a function of state and arguments without side
+    effects, which the library can transform: ``jax.jit(p.pure)``, ``jax.grad``, ``jax.vmap``, ``jax.export``.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class PortableProgram(Program):
     state : dict of str to array
         Parameters, buffers and constants by their names in the module. A call replaces the buffers that it changes.
     written : dict of str to array
-        New values of the arguments that the last call wrote to: the arguments themselves stay as they are.
+        New values of the arguments to which the last call wrote; the arguments themselves do not change.
     """
 
     def __init__(self, program: Program, xp: Any, fallback: bool = True) -> None:
@@ -60,21 +60,21 @@ class PortableProgram(Program):
         return result
 
     def pure(self, state: State, *args: Any, **kwargs: Any) -> tuple[Any, State]:
-        """The program as a function without side effects.
+        """Run the program as a function without side effects.
 
         Parameters
         ----------
         state : dict
-            `state`, with other values perhaps; with what `draw` gives, if the program draws random numbers and the
-            call is traced.
+            The attribute `state`, possibly with other values. If the program draws random numbers and the call is
+            traced, add the result of `draw`.
         *args, **kwargs
             The module's arguments, as arrays of the library.
 
         Returns
         -------
         tuple
-            The result in the module's structure, and the new state, in which ``inputs/NAME`` are new values of
-            arguments that the program writes to.
+            The result in the module's structure, and the new state. Its items ``inputs/NAME`` are the new values of
+            arguments to which the program writes.
 
         Raises
         ------
@@ -105,16 +105,16 @@ class PortableProgram(Program):
 
     @property
     def _draws(self) -> bool:
-        """Whether all random numbers can be drawn before a call; otherwise each operator draws in its turn."""
+        """Return whether all random numbers can be drawn before a call; otherwise each operator draws when it runs."""
         random = [node for _, node in self.graph.walk() if draws.is_random(node) or draws.is_drawn(node)]
         at_top = {id(node) for node in self.graph.nodes}
         return bool(random) and all(draws.is_drawn(node) and id(node) in at_top for node in random)
 
     def draw(self, *args: Any, **kwargs: Any) -> State:
-        """What the program's random operators draw from `torchnp.default_generator` for these arguments.
+        """Draw the numbers of the program's random operators for these arguments, from `torchnp.default_generator`.
 
-        Add it to the state of a traced call: ``jax.jit(p.pure)(p.state | p.draw(x), x)``. The arguments' shapes matter,
-        their values do not.
+        Add them to the state of a traced call: ``jax.jit(p.pure)(p.state | p.draw(x), x)``. Only the arguments' shapes
+        matter, not their values.
         """
         given = self.flatten(args, kwargs)
         values, sizes = self._bound(given, self.state)
@@ -128,7 +128,7 @@ class PortableProgram(Program):
     # ------------------------------------------------------------ arguments
 
     def _bound(self, given: list[Any], state: State) -> tuple[dict[int, Any], dict[str, Any]]:
-        """The value of each input, checked as in torch, and the sizes that the arguments' shapes give."""
+        """Return the value of each input, checked as in torch, and the symbols' values from the arguments' shapes."""
         values: dict[int, Any] = {}
         sizes: dict[str, Any] = {}
         rest = iter(zip(given, self._paths))
@@ -175,16 +175,16 @@ class PortableProgram(Program):
     # ------------------------------------------------------------ what runs how
 
     def tiers(self) -> dict[str, str]:
-        """How each operator runs on the library, by name.
+        """Return how each operator runs on the library, by name.
 
         Returns
         -------
         dict
-            ``own`` (a row in the library's own words), ``standard`` (a row in the array API standard), ``host`` (the
-            NumPy kernel, called on the host), ``drawn`` (random numbers, drawn on the host before the call), ``eager``
-            (sizes depend on values: not inside a trace), ``number`` (functions of sizes), and ``refused`` for operators
-            that would run on the host, without ``fallback``. A call may turn ``standard`` into ``host``: of arguments
-            that a row does not cover.
+            ``own`` (a row specific to the library), ``standard`` (a row written with the array API standard), ``host``
+            (the NumPy kernel, called on the host), ``drawn`` (random numbers, drawn on the host before the call),
+            ``eager`` (result sizes depend on values, so it cannot run in a trace), ``number`` (functions of sizes), and
+            ``refused`` (would run on the host, but ``fallback`` is off). A ``standard`` operator may still run on the
+            host if the row does not cover a call's arguments.
         """
         backed = {name for spec in self.signature.inputs if isinstance(spec, UserInput) for name in _names_in(spec)}
         found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The portable table: rows by operator name, for all array libraries or for one in its own words."""
+"""The portable table: rows by operator name, for all array libraries or specific to one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Row = Callable[..., Any]  # takes the library, then the operator's arguments in 
 
 STANDARD = "standard"
 ROWS: dict[str, dict[str, Row]] = {STANDARD: {}}
-"""For each kind of library, its rows by operator name; ``standard`` rows run on all of them."""
+"""For each kind of library, its rows by operator name; ``standard`` rows run on all libraries."""
 
 HOSTED: set[str] = set()
-"""Operators whose standard row calls the NumPy kernel on the host: functions that other rows need."""
+"""Operators that other rows call, and whose standard row calls the NumPy kernel on the host."""
 
 _MODULES = {
     STANDARD: (
@@ -30,24 +30,24 @@ _MODULES = {
 
 
 def portable(*names: str, on: str = STANDARD, hosted: bool = False) -> Callable[[Row], Row]:
-    """Declare the row of one or several operators.
+    """Declare the row of one or more operators.
 
-    A row takes a `ArrayLibrary` and the operator's arguments, in the schema's order and with its names and defaults. It may
-    return NotImplemented for arguments that it does not cover: the NumPy kernel then runs on the host.
+    A row takes an `ArrayLibrary` and the operator's arguments, in the schema's order and with its names and defaults.
+    It may return NotImplemented for arguments that it does not cover; the NumPy kernel then runs on the host.
 
     Parameters
     ----------
     *names : str
         Full names: ``"aten::topk"``, ``"torch.ops.higher_order.cond"``.
     on : str, optional
-        The kind of library whose own words these are: ``"jax"``, ``"dask"``, ``"torch"``, or ``"rows"`` (private data).
+        The kind of library for which the row is: ``"jax"``, ``"dask"``, ``"torch"``, or ``"rows"`` (private data).
     hosted : bool, optional
         Whether the row only calls the NumPy kernel on the host.
 
     Returns
     -------
     callable
-        A decorator that keeps the function as it is.
+        A decorator that returns the function unchanged.
     """
 
     def keep(row: Row) -> Row:
@@ -64,7 +64,7 @@ def portable(*names: str, on: str = STANDARD, hosted: bool = False) -> Callable[
 
 
 def rows_for(kind: str) -> tuple[dict[str, Row], dict[str, Row]]:
-    """A kind's own rows, and the standard ones."""
+    """Return the rows of a kind of library, and the standard rows."""
     for package in dict.fromkeys((STANDARD, kind)):
         for module in _MODULES.get(package, ()):
             importlib.import_module(f"torchnp.portable.{package}.{module}")

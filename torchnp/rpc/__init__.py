@@ -1,4 +1,4 @@
-"""The remote tensor: a torch program on the client has handles, and a NumPy server has the values.
+"""Remote tensors: a torch program on the client works with handles, and a NumPy server holds their values.
 
 >>> from torchnp import rpc
 >>> session = rpc.local()  # or rpc.connect("tcp://127.0.0.1:7077", token=...)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class RPCError(Exception):
-    """Base class of the remote tensor's errors, except failures of operators.
+    """Base class of the errors of remote tensors, except failures of operators.
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class ConnectionLost(RPCError, ConnectionError):
 
 
 class DeadlineExceeded(RPCError, TimeoutError):
-    """Raised when the server did not answer in time. The session and the server's work continue: ask again later."""
+    """Raised when the server did not answer in time. The session and the server's work continue; ask again later."""
 
 
 class SessionClosed(RPCError, RuntimeError):
@@ -36,7 +36,7 @@ class AuthenticationError(RPCError):
 
 
 class ProtocolError(RPCError):
-    """Raised when the other side sent something that the protocol does not allow."""
+    """Raised when the peer (client or server) sent something that the protocol does not allow."""
 
 
 class QuotaError(RPCError):
@@ -44,7 +44,7 @@ class QuotaError(RPCError):
 
 
 class PrivacyError(RPCError):
-    """Raised when the client asks for exact values of an owner's data, or of something computed from it."""
+    """Raised when the client asks for exact values of an owner's data, or of values computed from it."""
 
 
 class BudgetError(PrivacyError):
@@ -56,7 +56,7 @@ class LedgerError(RPCError):
 
 
 class ValueAccessError(RPCError, RuntimeError):
-    """Raised when something asks a handle for values. Only ``publish()`` returns them."""
+    """Raised when code reads the values of a handle by other means than ``publish()``."""
 
     def __init__(self, text: str, reason: str = "values are read on the client") -> None:
         super().__init__(text)
@@ -113,7 +113,7 @@ class RemoteNotImplementedError(RemoteOpError, NotImplementedError):
 
 
 # Exceptions that a kernel may raise, most specific first. Any other exception is sent as a RuntimeError whose message
-# names it. The client maps LinAlgError to a class that is also a subclass of torch's.
+# gives its name. The client maps LinAlgError to a class that also derives from torch's.
 KERNEL_ERRORS: dict[str, type[RemoteOpError]] = {
     "LinAlgError": RemoteRuntimeError,
     "NotImplementedError": RemoteNotImplementedError,

@@ -42,7 +42,7 @@ class Archive:
     Raises
     ------
     ProgramError
-        The file is not an archive of ``torch.export.save``, or a member differs from what torch writes.
+        The file is not an archive of ``torch.export.save``, or a member is not as torch writes it.
     """
 
     def __init__(self, file: str | os.PathLike | IO[bytes]) -> None:

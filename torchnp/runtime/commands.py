@@ -47,7 +47,7 @@ def write_results(program: Program, result: Any, output: str | None) -> None:
 
 
 def _loaded(args: argparse.Namespace) -> Program:
-    """The program, on NumPy or on the library of ``--xp``."""
+    """Load the program, on NumPy or on the library of ``--xp``."""
     if args.xp is None:
         return load(args.program, args.model)
     from torchnp.portable.libraries import prepare
@@ -175,6 +175,6 @@ def _told_by(name: str, needed: Sequence[Requirement]) -> dict[str, str]:
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows as lines, in columns of equal widths."""
+    """Return rows as lines of text with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows)

@@ -1,4 +1,4 @@
-"""Checks and aligned copies for the executor's fast operators (`fast_conv_pooling`, `linear_attention`, `recurrent`).
+"""Checks and aligned copies for the executor's fast operators (`fast_conv_pooling`, `fast_linear_sdpa`, `recurrent`).
 
 Fast operators need not match the table's bits; they stay within the operator's tolerance. Each takes the operator's own
 arguments and passes unsupported cases to the table's kernel.

@@ -82,7 +82,7 @@ class Node:
     relu : bool
         Whether ``function`` ends with a ReLU.
     source : str
-        The line of the model that made it, as torch recorded it.
+        The line of the model's source from which the node comes, as torch recorded it.
     """
 
     target: str
@@ -334,7 +334,7 @@ def _parse_node(record: Any, where: str) -> Node:
 
 
 def _source(record: dict[str, Any]) -> str:
-    """The innermost line of a node's recorded stack trace, for messages."""
+    """Return the innermost line of a node's recorded stack trace, for messages."""
     about = record.get("metadata")
     trace = about.get("stack_trace") if type(about) is dict else None
     if type(trace) is not str:

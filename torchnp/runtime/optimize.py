@@ -16,7 +16,7 @@ import numpy as np
 
 import torchnp
 from torchnp.core.registry import FAILURES
-from torchnp.runtime import fast_conv_pooling, fast_ops_common, linear_attention, recurrent
+from torchnp.runtime import fast_conv_pooling, fast_linear_sdpa, fast_ops_common, recurrent
 from torchnp.runtime.elementwise_chains import chained
 from torchnp.runtime.graph import Graph, Node, Ref, check_names, refs, result_names
 from torchnp.runtime.run import NUMBERS, ExecutionPlan
@@ -142,7 +142,7 @@ class GraphOptimizer:
                 left.append(node)
         self.nodes = left
         for node in left:
-            if self._convolutions and isinstance(node.function, linear_attention.Linear):
+            if self._convolutions and isinstance(node.function, fast_linear_sdpa.Linear):
                 node.function.alone = True
         for node, _ in self._convolutions.values():
             made: Any = node.function
@@ -217,7 +217,7 @@ class GraphOptimizer:
         return True
 
     def _take_up(self, node: Node, follower: Node, what: str) -> None:
-        """Make a node produce the result of the node after it."""
+        """Make a node produce the result of the node after it, which is fused into it."""
         name = node.results[0][1]
         self._convolutions.pop(name, None)
         self._fresh.pop(name, None)
@@ -287,7 +287,7 @@ class GraphOptimizer:
             return False
         self._room -= weight.nbytes
         self._use(given["weight"], given["bias"])
-        node.function, node.args, node.kwargs = linear_attention.Linear(weight, bias), [given["input"]], {}
+        node.function, node.args, node.kwargs = fast_linear_sdpa.Linear(weight, bias), [given["input"]], {}
         return False
 
     def _is_alone(self, node: Node) -> bool:
@@ -300,7 +300,7 @@ class GraphOptimizer:
     def _attend(self, node: Node) -> bool:
         if self._is_alone(node):
             flash = node.target == "aten::_scaled_dot_product_flash_attention_for_cpu"
-            node.function = linear_attention.flash_attention if flash else linear_attention.attention
+            node.function = fast_linear_sdpa.flash_attention if flash else fast_linear_sdpa.attention
         return False
 
     # ------------------------------------------------------------ layout

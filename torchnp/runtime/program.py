@@ -117,10 +117,10 @@ class Program:
     """A program that `torchnp.load` has read; call it like the exported module.
 
     It takes NumPy arrays where the module took tensors, and returns arrays in the structure of the module's result.
-    Tuples, lists, dicts and named tuples are the same; an object of another class becomes a dict of its fields. Values
+    Tuples, lists, dicts and named tuples stay the same; an object of another class becomes a dict of its fields. Values
     equal those of the table's kernels within the operators' tolerances, or bit for bit with ``exact``. As in torch,
-    buffers keep what a call writes to them, arguments to which the module writes are written in place, and results may
-    alias arguments. If a call raises, buffers may hold what it has written so far.
+    buffers keep the values that a call writes to them, arguments to which the module writes are written in place, and
+    results may alias arguments. If a call raises, it may already have written to some buffers.
 
     Attributes
     ----------
@@ -351,7 +351,7 @@ class Program:
                 torchnp.table["aten::copy_"](target, value)
 
     def as_numpy(self, x: Any) -> Any:
-        """A result as an ndarray; numbers stay as they are."""
+        """Return a result as an ndarray; numbers are unchanged."""
         return x
 
     def requires(self) -> list[Requirement]:

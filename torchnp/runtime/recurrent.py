@@ -26,7 +26,8 @@ _NARROW: Threshold = 64  # minimum number of columns of a part
 class _Weights(NamedTuple):
     """The weights of one direction of one layer.
 
-    Their shapes are (parts, given, each), (parts, size, each), and (parts, 1, each) or None for the last two.
+    The shapes are (parts, given, each) for ``of_input`` and (parts, size, each) for ``of_state``. ``bias`` and
+    ``of_last`` are (parts, 1, each), or None.
     """
 
     of_input: ndarray
@@ -116,7 +117,10 @@ class Recurrent(ABC):
 
     @abstractmethod
     def _biases(self, of_input: ndarray | None = None, of_state: ndarray | None = None) -> tuple[Any, Any]:
-        """Return the bias of the input's products, and the separate bias of the state's product of the last gate."""
+        """Return the bias added to the input products, and the separate bias of the last gate's product with the state.
+
+        Either is None if there is no such bias.
+        """
 
     def _layer(
         self, x: ndarray, states: list[ndarray], weights: _Weights, out: ndarray, reverse: bool

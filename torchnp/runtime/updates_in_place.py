@@ -1,7 +1,7 @@
-"""Buffers that a program updates at some places, such as a cache of keys and values, are written in place.
+"""Update buffers in place if a program changes only some of their elements, as with a cache of keys and values.
 
-A program saved by ``run_decompositions()`` makes a new array for each update, and the buffer is overwritten when it ends.
-Where nothing else reads the old values, the update itself can write the buffer.
+A program saved after ``run_decompositions()`` makes a new array for each update, and overwrites the buffer at the end.
+If nothing else reads the old values, the update itself can write to the buffer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OWN = {"aten::slice_scatter": _slice_scatter, "aten::select_scatter": _select_s
 
 
 def update_in_place(graph: Graph, written: Sequence[tuple[str, str]]) -> Graph:
-    """Return a graph that writes buffers in place where that changes no value.
+    """Return a graph that writes buffers in place if this does not change the program's results.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def update_in_place(graph: Graph, written: Sequence[tuple[str, str]]) -> Graph:
 
 
 def _chain(nodes: list[Node], made: dict[str, int], buffer: str, value: str) -> list[int]:
-    """Return the updates that lead from a buffer to the value that is written to it; none if something else does."""
+    """Return the chain of updates from a buffer to the value that is written to it; empty if there is no such chain."""
     chain = []
     while value != buffer:
         i = made.get(value)

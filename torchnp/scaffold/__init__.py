@@ -1,1 +1,1 @@
-"""``torchnp new``: packages to start from, an engine of one's own or rows for another library's operators."""
+"""``torchnp new`` writes a package to start from: a new engine, or rows for another library's operators."""

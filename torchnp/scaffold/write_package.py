@@ -1,4 +1,7 @@
-"""Writes a package from the templates in ``templates``, whose paths and texts name it ``$name`` and ``$Name``."""
+"""Writes a package from the templates in ``templates``.
+
+``$name`` and ``$Name`` in their paths and contents stand for the package's name.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ def new_engine(name: str, directory: Path) -> Path:
     Raises
     ------
     ValueError
-        ``name`` is no name of a package.
+        ``name`` is not a valid package name.
     FileExistsError
-        The folder is there already.
+        The folder exists already.
     """
     return _write("engine", name, directory, {})
 
@@ -29,14 +32,15 @@ def new_engine(name: str, directory: Path) -> Path:
 def new_kernels(name: str, library: str, module: str, directory: Path) -> Path:
     """Write a package with a row for each functional operator that a library has registered in torch; needs torch.
 
-    Each row calls the library's own kernel until NumPy code takes its place. What only writes or views has no row.
+    Each row calls the library's own kernel until NumPy code takes its place. Operators that return only views or only
+    write to their arguments get no row.
 
     Raises
     ------
     ValueError
-        ``name`` is no name of a package, or ``module`` registers no operators in the namespace ``library``.
+        ``name`` is not a valid package name, or ``module`` registers no operators in the namespace ``library``.
     FileExistsError
-        The folder is there already.
+        The folder exists already.
     """
     import torch  # noqa: F401  before the library, which registers its operators in it
 
@@ -65,7 +69,7 @@ def new_kernels(name: str, library: str, module: str, directory: Path) -> Path:
 
 
 def _row(schema: Schema, derived: list[Schema]) -> str:
-    """The declaration of one row, and of the forms that are derived from it."""
+    """Return the declaration of one row and of the forms that are derived from it."""
     space = schema.name.partition("::")[0]
     texts = "\n".join(f"    {s.text.removeprefix(f'{space}::')}" for s in (schema, *derived))
     marks = [a for a in schema.args if a.kwonly]

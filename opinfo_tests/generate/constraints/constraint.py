@@ -42,7 +42,7 @@ class Ts:
 
 @dataclass(frozen=True)
 class I:  # noqa: E742  one letter keeps the rules readable
-    """An integer in a range, whose ends may be expressions."""
+    """An integer in a range; the ends of the range may be expressions."""
 
     low: str | int
     high: str | int

@@ -16,12 +16,12 @@ FLOAT = {"dtypes": "float", "mixed": 3}
 
 
 def beyond(shape: str) -> Callable:
-    """Return a function that generates arrays; some have values far larger than usual."""
+    """Return a function that generates arrays, some of which have values far larger than usual."""
     return lambda c: c.array(T(shape, values=(1, 300)) if c.chance(30) else T(shape))
 
 
 def sought(call: Any) -> Any:
-    """Generate the values to search for: of any shape, or in as many rows as the sorted sequence has."""
+    """Generate the values to search for: in any shape, or with the sorted sequence's number of rows."""
     *rows, _ = call.shape
     return call.array(T(" ".join(map(str, [*rows, call.size("k")])) if rows else "any", "same"))
 
@@ -39,8 +39,7 @@ FAMILIES = (
     rule("family:bitwise", dtypes="bits", mixed=30),
     rule("family:conv family:backward.conv", dtypes="float", mixed=0, wild=15),
     rule("gcd", dtypes="int"),
-    # The divisor may wrap to -1, and torch then divides the smallest integer by it, for which the processor raises
-    # SIGFPE.
+    # The divisor may wrap to -1. If torch then divides the smallest integer by it, the process dies of SIGFPE.
     rule("lcm", dtypes="int", args={"self": T(values="tame")}),
     rule("_foreach_*", mixed=5),
     rule("complex polar", dtypes="wide", mixed=2),
@@ -68,8 +67,8 @@ ELEMENTWISE = (
     rule("addcdiv _foreach_addcdiv*", dtypes="inexact"),
     rule("logaddexp logaddexp2 hypot nextafter atan2 arctan2 frac", dtypes="float"),
     rule("lerp", dtypes="inexact", args={"end": T("bcast", "same"), "weight": T("bcast", "same")}),
-    # For a weight of 1, torch's vector code gives zeros another sign than its scalar code for remainders and strided
-    # arrays.
+    # For a weight of 1, the sign of zero differs between torch's vector code and its scalar code, which computes the
+    # remainders of rows and strided arrays.
     rule("lerp.Scalar", args={"weight": N((0.5, 0.0, 0.9, 2, 0.3))}),
     rule("_foreach_lerp.Scalar", args={"weight": N((0.5, 0.0, 0.9, 2)), "tensors1": Ts("like", count="len(self)")}),
     rule(
@@ -105,7 +104,7 @@ ELEMENTWISE = (
         "special_laguerre_polynomial_l* special_legendre_polynomial_p*",
         values="tame",
     ),
-    # For NaN torch's vector code gives 0, but its scalar loop the gradient.
+    # For NaN, torch's vector code returns 0, but its scalar loop returns the gradient.
     rule("hardshrink_backward softshrink_backward", args={"self": T("bcast", values="tame")}),
     rule("nextafter", mixed=5, dtypes="float"),
     rule("ldexp heaviside hypot", mixed=8),

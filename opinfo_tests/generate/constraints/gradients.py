@@ -17,7 +17,7 @@ ROWS_OF = {"grad": T("n m"), "grad_output": T("n m")}
 def _offsets_to_the_end(call: Any) -> bool:
     """Generate ``include_last_offset``; if true, set the last offset to the number of indices.
 
-    With another last offset torch writes beyond its result.
+    Otherwise torch writes beyond its result.
     """
     last = call.choose([False, True])
     if last:

@@ -1,4 +1,4 @@
-"""Constraints of convolutions, pools, resampling and padding; see `opinfo_tests.generate.constraints.constraint`."""
+"""Constraints of convolutions, pooling, resampling and padding; see `opinfo_tests.generate.constraints.constraint`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ POOL_SIZES = {"h": (3, 7), "w": (3, 7), "d": (3, 5)}
 
 
 def either_way(kind: WindowKind, values: str = "any") -> Callable:
-    """Return a function that generates a convolution's weight, or a transposed convolution's if the call has one."""
+    """Return a function that generates a convolution's weight, or, if the call is transposed, one for that."""
 
     def draw(call: Any) -> Any:
         lead = "g*c o" if call.size("transposed") else "g*o c"

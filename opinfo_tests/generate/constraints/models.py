@@ -12,8 +12,8 @@ from .constraint import C, ConstraintRule, D, I, N, T, Ts, rule
 
 # ---------------------------------------------------------------- attention and recurrence
 
-# r query heads share one key head. None of the scales is 0.5, the default for a head size of 4: a kernel that ignores
-# ``scale`` would pass with it.
+# r query heads share one key head. None of the scales is 0.5, the default for a head size of 4, because a kernel that
+# ignores ``scale`` would then pass.
 MASKS = ("h w", "h w", "~h ~w", "n 1 h w", "~n g*r ~h w", "~n h w")
 
 
@@ -25,7 +25,7 @@ def filled(call: Any, spec: T, values: Any) -> Any:
 
 
 def closing(call: Any, a: Any) -> Any:
-    """Return the mask; for half of the float masks, first set one row or the first column to -inf in place."""
+    """Return the mask ``a``; in half of the float masks, one row or the first column is first set to -inf, in place."""
     view = a.on(call.buffers)
     if view.ndim > 1 and view.size and is_float(view.dtype) and call.chance(50):
         view[(..., call.integer(0, view.shape[-2] - 1), slice(None)) if call.chance(50) else (..., 0)] = -np.inf

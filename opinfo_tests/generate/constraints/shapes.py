@@ -38,7 +38,7 @@ def places(call: Any) -> Any:
 
 
 def slices(call: Any) -> Any:
-    """Generate a source in the shape of the first array, but along ``dim`` with the length of the index."""
+    """Generate a source in the shape of the first array, except that its size along ``dim`` is the index's length."""
     shape = list(call.shape)
     if -len(shape) <= call.held["dim"] < len(shape):
         shape[call.held["dim"]] = call.size("k")
@@ -276,7 +276,7 @@ LIMITS = {"start": N((0, 1, -2, 0.5, 2)), "end": N((5, 3.5, 4, 10)), "step": N((
 
 
 def is_cut_to_zero(case: Case) -> bool:
-    """Return whether a range's step truncates to 0, by which torch divides: SIGFPE kills the process."""
+    """Return whether a range's step truncates to 0: torch divides by it, and SIGFPE kills the process."""
     step = case.args[2] if len(case.args) > 2 else case.kwargs.get("step", 1)
     return isinstance(step, (int, float, complex)) and abs(step) < 1
 

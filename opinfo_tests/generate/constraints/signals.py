@@ -38,7 +38,7 @@ FACTORS = (
         c.array(T("m", "same", "distinct")), c.array(T("n", "same", "distinct"))]}),
 )  # fmt: skip
 
-# torch checks no shape, and reads beyond a state that has fewer columns than the numbers of the points have bits.
+# torch checks no shape, and reads beyond a state that has fewer columns than the point numbers have bits.
 _SOBOL = {"quasi": T("d", "int64"), "n": I(0, 4), "sobolstate": T("d 30", "int64"), "dimension": I("d", "d"),
           "num_generated": I(0, 9)}  # fmt: skip
 SAMPLERS = (

@@ -1,4 +1,4 @@
-"""Constraints of slow convolutions, oneDNN and rarer pools; see `opinfo_tests.generate.constraints.constraint`."""
+"""Constraints of slow convolutions, oneDNN and rarer pooling; see `opinfo_tests.generate.constraints.constraint`."""
 
 from __future__ import annotations
 

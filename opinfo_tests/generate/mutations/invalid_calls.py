@@ -57,7 +57,7 @@ GIVEN: dict[str, tuple] = {
 }  # fmt: skip
 PLACES = ("all last", "all sliced", "first swapped", "all spread", "all mixed", "second last", "first last")
 AMONG = 20  # number of random calls of an overload that are changed
-SOUGHT = 200  # number of random calls that are searched for optional tensors which those calls lack
+SOUGHT = 200  # number of random calls that are searched for optional tensors that the `AMONG` calls lack
 FARTHEST = 100  # beyond this value of a number, such as a degree or a power, rounding changes all results
 TWICE = 24  # number of calls with two changes, for each call
 LACKING = 3  # number of dtypes that torch does not implement, for each overload
@@ -69,8 +69,8 @@ BASES = 2  # number of valid calls of each overload whose arguments are changed
 def run_broken(source: str, count: str, recorder: Any, start: int = 0) -> Iterator[None]:
     """Pass changed variants of the first valid calls to the sink.
 
-    How many are made does not depend on ``count``, the number of random calls. Under pytest (if ``count`` ends with
-    `PLAIN`) only the first valid call is changed, and a third of the calls with several changes are used.
+    Their number does not depend on ``count``, the number of random calls. Under pytest (if ``count`` ends with
+    `PLAIN`), only the first valid call is changed, and only a third of the calls with several changes are used.
     """
     from ...backends.torch_backend import TorchDevice
 
@@ -202,7 +202,7 @@ def changed(case: Case, place: int | str, other: Any, buffers: list[np.ndarray])
 
 
 def key_of(value: Any, buffers: list[np.ndarray], own: int) -> str:
-    """Return a key of an argument's value. New arrays (in buffers from ``own`` on) are identified by their contents."""
+    """Return a key that identifies an argument's value; new arrays (in buffers from ``own`` on) by their contents."""
 
     def one(x: Any) -> Any:
         new = isinstance(x, Array) and x.buffer >= own
@@ -294,7 +294,7 @@ def ranks(case: Case) -> list[int]:
 
 
 def edges(case: Case) -> list[int]:
-    """Return numbers around the limits for sizes and dimensions, from the first array that has dimensions."""
+    """Return numbers near the sizes and the rank of the first array that has dimensions, with either sign."""
     shape = next((a.shape for a in case.arrays() if a.shape), ())
     return list(dict.fromkeys(m for n in (*shape, len(shape)) for m in (n - 1, n, n + 1, -n, -n - 1))) if shape else []
 

@@ -131,8 +131,8 @@ def longest(case: Case, ndim: int) -> int:
 def enlarged(case: Case, length: int = 0) -> Case | None:
     """Return the case with values repeated along one dimension, to `ENLARGED` elements or to about ``length``.
 
-    Return None if shapes are not free, or if the result may be far larger than the arguments, like a matrix from its
-    diagonal, or a list.
+    Return None if shapes are not free, or if the result may be far larger than the arguments, as for a matrix that is
+    made from its diagonal, or for a list of results.
     """
     s = schemas()[case.op]
     if (

@@ -1,7 +1,7 @@
 """Calls that test dtype promotion.
 
-Operands get each pair of dtypes in both orders, as arrays, 0-d arrays and numbers. ``dtype`` arguments get each dtype
-for arrays of each dtype.
+Operands get each pair of dtypes in both orders, as arrays, 0-d arrays and numbers. For input arrays of every dtype,
+each ``dtype`` argument takes every dtype.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def of_dtypes(
 
 
 def as_number(case: Case, execute: Execute) -> Iterator[Case]:
-    """Yield the call with each kind of number instead of each of two operands, with arrays of each dtype."""
+    """Yield the call with either of two operands replaced by numbers of each kind, and arrays of each dtype."""
     tensors = [i for i, x in enumerate(case.args) if isinstance(x, Array)]
     for place in tensors[:2] if len(case.arrays()) > 1 else ():
         if execute(number_at(case, place, 2)).error:
@@ -283,7 +283,7 @@ def with_number(case: Case, place: int | str, value: complex) -> Case:
 
 
 def asked(case: Case) -> Iterator[Case]:
-    """Yield the call with each value of its ``dtype`` argument, for arrays of each dtype."""
+    """Yield the call with arrays of each dtype and, for each, every value of its ``dtype`` argument."""
     names = [a.name for a in schemas()[case.op].args if a.type.startswith("ScalarType")]
     places = [a.name for a in schemas()[case.op].args if not a.kwonly]
     for name, one, two in product(names[:1], chain(DTYPES, ("int8", "int32")), chain(DTYPES, ("int8", "int32"))):

@@ -16,8 +16,8 @@ from ..constraints.table import constraint_of
 from ..drawable import functional_form
 
 KINDS = ("nan", "infinite", "huge", "zero", "tiny", "equal")
-# Kinds that replace others in complex arrays. For huge or tiny parts torch's vector code and the C++ library's
-# functions give different results.
+# Kinds that replace others in complex arrays, because torch's vector code and the C++ library's functions give
+# different results for huge or tiny parts.
 COMPLEX = {"infinite": "parts", "lone": "parts", "huge": "equal", "tiny": "parts"}
 # Kinds that replace NaN in complex sums, where a factor of 1 may make both parts NaN, and in convolutions, where zero
 # padding may be multiplied. Both depend on which of torch's loops runs.

@@ -40,7 +40,7 @@ def divides(op: str) -> bool:
 
 
 def ends(name: str, divisor: bool = False) -> np.ndarray:
-    """Return the special numbers of a dtype; for integer divisors without 0 and -1."""
+    """Return the special numbers of a dtype, except 0 and -1 for integer divisors."""
     dtype = DTYPES[name]
     if dtype == np.bool_:
         return np.array([True]) if divisor else np.array([True, False])
@@ -275,7 +275,7 @@ def specials(case: Case, execute: Execute) -> Iterator[Case]:
 
 
 def telling(cases: list[Case], execute: Execute) -> Iterator[Case]:
-    """For each value of each option, yield a call without it and with it whose results differ, if there is one.
+    """For each value of each option, find a call whose result depends on it; yield it with and without the value.
 
     Parameters
     ----------

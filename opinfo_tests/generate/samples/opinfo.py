@@ -1,4 +1,4 @@
-"""Samples of a task: torch's OpInfo entries (forward, backward, in place and direct); calls the other sources, too."""
+"""Samples of a task: torch's OpInfo entries (forward, backward, in place, direct), or those of another source."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def seeded(seed: int | None = None) -> None:
 def entry_samples(
     task: Task, op: Any, recorder: Recorder, seed: int, backward: bool, order: int, few: int = 0
 ) -> Iterator[None]:
-    """Run an entry's samples: as calls of its aten operator, in place, and as its own function with gradients."""
+    """Run an entry's samples: as calls of its aten operator, in place, and with its own function and gradients."""
     dt = TORCH_DTYPES[task.dtype]
     recorder.source, recorder.sample_dtype = task.source, task.dtype
     grads = backward and op.supports_autograd and dt in op.supported_backward_dtypes("cpu")
@@ -269,7 +269,7 @@ def extremes(op: Any, dt: torch.dtype) -> Iterator[Any]:
     """Yield torch's own samples of NaN, infinities and large values, which sample_inputs does not have.
 
     There are none for complex dtypes, which torch's tests skip for most operators, and for polynomials, whose large
-    orders take forever.
+    orders take too long.
     """
     from torch.testing._internal.opinfo import core
 
@@ -333,7 +333,7 @@ def packets(op: Any) -> Iterator[str]:
 
 
 def resolve(names: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> str | None:
-    """Return the overload that torch resolves the arguments to, of the first operator that accepts them, or None."""
+    """Return the overload to which torch resolves the arguments, for the first operator that accepts them, or None."""
     for packet in names:
         if not hasattr(torch.ops.aten, packet):
             continue
@@ -348,7 +348,7 @@ def resolve(names: Iterable[str], args: tuple, kwargs: dict[str, Any]) -> str | 
 
 
 def run_direct(op: Any, sample: Any, recorder: Recorder) -> None:
-    """Record the sample as a call of the entry's aten operator: composite ones do not reach the recorder."""
+    """Record the sample as a call of the entry's aten operator; composite operators do not reach the recorder."""
     args = tuple(detached((sample.input, *sample.args)))
     kwargs = detached(sample.kwargs)
     for names in (packets(op), *([a.name.replace(".", "_")] for a in op.aliases)):

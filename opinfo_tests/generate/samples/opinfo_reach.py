@@ -34,7 +34,7 @@ def version() -> str:
 
 
 def cache_file() -> Path:
-    """Return the path of the record in the user's cache, for a version of torch that the package has no record of."""
+    """Return the path of the record in the user's cache, for versions of torch without a record in the package."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "torchnp" / f"opinfo-reach-{version()}.tsv"
 

@@ -166,10 +166,10 @@ class Recorder(TorchDispatchMode):
                 self.sink(other)
 
 
-# Kinds of ``out=``: as it should be, of size 0, in a wider dtype, strided, expanded, of another shape, in an integer
-# dtype, and in the memory of an input, shifted by one element.
+# Kinds of ``out=``: correct, empty, with a wider dtype, strided, expanded, with another shape, with an integer dtype,
+# and in the memory of an input, shifted by one element.
 OUTS = ("right", "empty", "wider", "stepped", "expanded", "right", "shape", "integer", "shared")
-# torch writes into ``out=`` of these as if it had the input's dtype, and beyond its end if the dtype is narrower.
+# For these, torch writes to ``out=`` as if it had the input's dtype, and beyond its end if its dtype is narrower.
 BLIND_TO_DTYPE = frozenset(["aten::_logcumsumexp.out"])
 # torch reads the positions to write from row numbers that it may already have overwritten, and so writes beyond
 # ``out=``.

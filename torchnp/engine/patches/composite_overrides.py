@@ -1,4 +1,4 @@
-"""Overrides of composite operators that choose a fused CPU kernel, or touch memory, before a handle is dispatched."""
+"""Overrides of composite operators that choose a fused CPU kernel, or access memory, before a handle is dispatched."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torchnp.interop._private import is_recorded
 from torchnp.interop.fused_flags import FASTPATH, FLASH, MATH, MKLDNN, Flag
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
-# Operators that choose a fused kernel, with the flag that they check: LSTMs would become one opaque oneDNN operator,
-# attention one flash operator.
+# Operators that choose a fused kernel, with the flag that they check. An LSTM would become one opaque oneDNN operator,
+# and attention one flash operator.
 _ROUTES = {"lstm.input": MKLDNN, "scaled_dot_product_attention": FLASH}
 aten = torch.ops.aten
-# Composite operators that read an argument's memory: what is read, for the error message, and the argument's position.
+# Composite operators that read an argument's memory, with words for the error message and the argument's position.
 _READERS = {
     "tensor_split.tensor_indices_or_sections": ("reading the indices of tensor_split", 1),
     "lstm.data": ("reading the batch_sizes of a packed sequence", 1),
@@ -49,7 +49,7 @@ def _one_hot(x: Any, num_classes: int = -1) -> Any:
 
 
 def _vander(x: torch.Tensor, N: int | None = None, increasing: bool = False) -> torch.Tensor:
-    if x.dim() != 1 or (N is not None and N < 0):  # torch refuses
+    if x.dim() != 1 or (N is not None and N < 0):  # torch refuses these
         return torch.vander(torch.empty(x.shape), N)
     dtype, columns = torch.promote_types(x.dtype, torch.int64), len(x) if N is None else N
     if not columns:
@@ -67,7 +67,7 @@ def _pad_sequence(
         (2, 2), padding_value, dtype=first.dtype
     )  # refuses a value that the dtype cannot hold; with one element torch would not
     metas = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in sequences]
-    aten.pad_sequence.default(metas, batch_first, padding_value, padding_side)  # refuses what does not fit
+    aten.pad_sequence.default(metas, batch_first, padding_value, padding_side)  # refuses arguments that do not match
     longest = max(len(x) for x in sequences)
     padded = []
     for x in sequences:
@@ -84,7 +84,7 @@ def _combinations(x: torch.Tensor, r: int = 2, with_replacement: bool = False) -
 
 
 def _pack_padded_sequence(x: torch.Tensor, lengths: Any, batch_first: bool) -> Any:
-    """Pack by an index of the steps, computed from the plain lengths."""
+    """Pack with an index of the steps, which is computed from the plain lengths."""
     if isinstance(lengths, BaseHandleTensor) or x.dim() < 2 or not x.numel():
         return NotImplemented
     steps = torch.arange(x.shape[0] * x.shape[1]).reshape(x.shape[:2])
@@ -95,7 +95,7 @@ def _pack_padded_sequence(x: torch.Tensor, lengths: Any, batch_first: bool) -> A
 def _pad_packed_sequence(
     data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: int
 ) -> Any:
-    """Unpack by an index of the rows and a mask of the padding, computed from the plain batch sizes."""
+    """Unpack with an index of the rows and a mask of the padding, which are computed from the plain batch sizes."""
     if isinstance(batch_sizes, BaseHandleTensor):
         return NotImplemented
     rows = torch.arange(len(data))
@@ -106,13 +106,13 @@ def _pad_packed_sequence(
 
 
 def _cross_entropy_loss(x: Any, target: torch.Tensor, weight: torch.Tensor | None = None, *args: Any, **kw: Any) -> Any:
-    """Send a plain weight to the engine: otherwise torch selects by a mask when labels are smoothed."""
+    """Send a plain weight to the engine, because torch otherwise selects by a mask when labels are smoothed."""
     if weight is None or isinstance(weight, BaseHandleTensor):
         return NotImplemented
     return aten.cross_entropy_loss(x, target, x._session.send(weight), *args, **kw)
 
 
-# Composite operators that write into a plain tensor of their own, or read values for a shape that is known anyway.
+# Composite operators that write into a plain tensor that they make, or read values for a shape that is known anyway.
 _WRITTEN_ANEW: dict[str, Callable[..., Any]] = {
     "one_hot": _one_hot,
     "vander": _vander,
@@ -122,7 +122,7 @@ _WRITTEN_ANEW: dict[str, Callable[..., Any]] = {
     "_pad_packed_sequence": _pad_packed_sequence,
     "cross_entropy_loss": _cross_entropy_loss,
 }
-# Tensor subclasses have this dispatch key above autograd's, where torch has not chosen a kernel yet.
+# Tensor subclasses have this dispatch key. It is above autograd's key, where torch has not yet chosen a kernel.
 _KEY = torch.DispatchKey.PythonTLSSnapshot
 _library: list[torch.library.Library] = []
 
@@ -213,7 +213,7 @@ def _laid_out_as_flash(result: torch.Tensor, args: tuple, kwargs: dict[str, Any]
 
 
 def _override(name: str, way: Callable[..., Any]) -> Callable[..., Any]:
-    """Implement an operator by ``way`` for handles; plain tensors and NotImplemented go to the operator itself."""
+    """Implement an operator with ``way`` for handles; for plain tensors and NotImplemented, run the operator itself."""
     func = _overload(name)
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
@@ -225,7 +225,7 @@ def _override(name: str, way: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _into_out(name: str) -> Callable[..., Any]:
-    """Run the operator without ``out=``, then copy the result, if its dtype and shape fit ``out``."""
+    """Run the operator without ``out=``, then copy the result if its dtype and shape match ``out``."""
     func = _overload(name)
 
     def run(keys: Any, *args: Any, out: Any, **kwargs: Any) -> Any:
@@ -244,7 +244,7 @@ def _into_out(name: str) -> Callable[..., Any]:
 
 
 def _may_become(keys: Any, plain: torch.Tensor, new: torch.Tensor) -> bool:
-    """Check for ``plain.data = new``: refuse a handle, whose missing memory would crash a reader of ``plain``."""
+    """Check ``plain.data = new``: refuse a handle, because it has no memory, and reading ``plain`` would crash."""
     if isinstance(new, BaseHandleTensor) and not isinstance(plain, BaseHandleTensor):
         raise HandleError(
             f"the .data of a plain tensor cannot be a handle, whose values are {new._session.where}: give it "

@@ -1,4 +1,4 @@
-"""Patches that let torch's distributions take handles: values are checked only if ``validate_args`` asks for it."""
+"""Patches that let torch's distributions take handles; values are checked only if ``validate_args`` requests it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from torch.distributions import Distribution
 from torchnp.engine.tensor.handles import BaseHandleTensor
 from torchnp.interop._private import lookup
 
-# A round of von Mises rejection accepts about two of three draws or more: after so many, less than one in 1e18 is left.
+# A round of von Mises rejection accepts at least about two thirds of the draws, so after this many rounds less than one
+# draw in 1e18 is left.
 _ROUNDS = 40
 _taken: list[str] = []
 
@@ -51,7 +52,7 @@ def _made(theirs: Callable[..., None]) -> Callable[..., None]:
 
 def _validating(theirs: Callable[..., None]) -> Callable[..., None]:
     def _validate_sample(self: Any, value: Any) -> None:
-        """Check only a handle's shape; check that values are in the support only if validate_args asks for it."""
+        """Check only a handle's shape; check that values are in the support only if validate_args requests it."""
         if not isinstance(value, BaseHandleTensor) or vars(self).get("_validate_args"):
             theirs(self, value)
             return
@@ -69,7 +70,7 @@ def _validating(theirs: Callable[..., None]) -> Callable[..., None]:
 
 def _rejecting(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def _rejection_sample(loc: Any, concentration: Any, proposal_r: Any, x: Any) -> Any:
-        """Draw by Best and Fisher's method, like torch, but in a fixed number of rounds."""
+        """Draw with Best and Fisher's method, like torch, but in a fixed number of rounds."""
         if not any(isinstance(a, BaseHandleTensor) for a in (loc, concentration)):
             return theirs(loc, concentration, proposal_r, x)
         like = next(a for a in (concentration, loc) if isinstance(a, BaseHandleTensor))

@@ -1,7 +1,8 @@
 """GradScaler over handles: whether a step is skipped is itself a handle, and the engine selects the new state.
 
-torch's scaler reads whether a gradient is infinite, and skips the step. Here every step runs, and a select restores the
-old parameters and state where the step should have been skipped: no value is read, and nobody waits for one.
+torch's scaler reads whether a gradient is infinite, and then skips the step. Here every step runs, and a select
+restores the old parameters and state if the step should have been skipped. So the client never reads or waits for a
+value.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from torchnp.engine.tensor.handles import BaseHandleTensor
 from torchnp.interop._private import lookup, make_state
 from torchnp.rpc.exceptions import HandleError
 
-# Optimizers whose update takes the step count as a tensor, or not at all: here the count depends on values.
+# Optimizers whose update does not use the step count, or takes it as a tensor, because here the count depends on
+# values.
 _SELECTABLE = ("Adadelta", "Adam", "AdamW", "Muon", "RMSprop", "Rprop", "SGD")
-# Options for updates that read no number on the client; fused updates would write the plain counters.
+# Options for updates that do not read numbers on the client; fused updates would write the plain counters.
 _BY_TENSORS = {"differentiable": True, "foreach": False, "fused": None}
 _taken: list[type] = []
 
@@ -34,7 +36,7 @@ def take_scaler_route() -> None:
 
 
 def _handle_of(optimizer: torch.optim.Optimizer) -> BaseHandleTensor | None:
-    """The first gradient that is a handle, or None."""
+    """Return the first gradient that is a handle, or None."""
     gradients = (p.grad for group in optimizer.param_groups for p in group["params"])
     return next((g for g in gradients if isinstance(g, BaseHandleTensor)), None)
 
@@ -45,7 +47,7 @@ def _unscaling(theirs: Callable[..., Any]) -> Callable[..., Any]:
         if handle is not None:
             session = handle._session
             if not isinstance(found_inf, BaseHandleTensor):
-                found_inf = handle.new_zeros(found_inf.shape, dtype=found_inf.dtype)  # it is zeros anyway
+                found_inf = handle.new_zeros(found_inf.shape, dtype=found_inf.dtype)  # its values are zeros anyway
             if not isinstance(self._scale, BaseHandleTensor):  # from now on the scale depends on gradients
                 self._scale, self._growth_tracker = session.send((self._scale, self._growth_tracker))
         return theirs(self, optimizer, inv_scale, found_inf, allow_fp16)
@@ -65,7 +67,7 @@ def _stepping(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 def _unfused(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """torch's step; on handles a fused optimizer's step is selected like any other's."""
+        """Run torch's step; for handles, undo a fused optimizer's step with a select, like that of other optimizers."""
         if not getattr(optimizer, "_step_supports_amp_scaling", False) or _handle_of(optimizer) is None:
             return theirs(self, optimizer, *args, **kwargs)
         optimizer._step_supports_amp_scaling = False
@@ -78,7 +80,7 @@ def _unfused(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check(optimizer: torch.optim.Optimizer) -> None:
-    """Raise for optimizers whose skipped step the engine could not undo."""
+    """Raise HandleError for optimizers whose skipped step the engine could not undo."""
     name = type(optimizer).__name__
     known = getattr(torch.optim, name, None) is type(optimizer) and name in _SELECTABLE
     if not known or any(group.get("momentum") and group.get("dampening") for group in optimizer.param_groups):
@@ -90,7 +92,7 @@ def _check(optimizer: torch.optim.Optimizer) -> None:
 
 
 def _selected(optimizer: Any, keep: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Run a step, and undo it there unless the bool handle ``keep`` is true."""
+    """Run a step, and undo it on the engine unless the bool handle ``keep`` is true."""
     _check(optimizer)
     for group in optimizer.param_groups:  # state that the step would create must exist before, to be restored
         make_state(optimizer, group)
@@ -119,7 +121,7 @@ def _tensors(state: dict[str, Any], copied: bool = True) -> dict[str, torch.Tens
 
 @contextlib.contextmanager
 def _by_tensors(optimizer: Any, stepped: list[torch.Tensor]) -> Iterator[None]:
-    """Make an optimizer compute with its counters as tensors, in float64, like the client's Python numbers."""
+    """Make an optimizer compute with its counters as tensors; they are float64, like the client's Python numbers."""
     saved = [{name: group[name] for name in _BY_TENSORS if name in group} for group in optimizer.param_groups]
     for group in optimizer.param_groups:
         group.update({name: value for name, value in _BY_TENSORS.items() if name in group})

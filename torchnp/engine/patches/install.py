@@ -1,4 +1,4 @@
-"""Installation of all torch patches that handles need, once per process, when the first engine is made."""
+"""Install all torch patches that handles need, once per process, when the first engine is made."""
 
 from __future__ import annotations
 

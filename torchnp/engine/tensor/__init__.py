@@ -1,4 +1,4 @@
-"""Handles: tensors with a shape and no data. From a torch call to a call of the engine, and shape inference.
+"""Handles, which are tensors with a shape but no data: conversion of torch calls to engine calls, and shape inference.
 
 Imports `torchnp.rpc.wire`.
 """

@@ -1,4 +1,4 @@
-"""The place in the user's code that issued an operator: cheap to record, and resolved only when an operator fails."""
+"""The location in the user's code that issued an operator, which is cheap to record and resolved only for an error."""
 
 from __future__ import annotations
 
@@ -28,9 +28,12 @@ _outside = _Outside()
 
 
 def caller(depth: int = 1) -> Where:
-    """The innermost frame outside torch and torchnp, as a code object and a position, which keep no variables alive.
+    """Return the innermost frame outside torch and torchnp, as a code object and a position.
 
-    The innermost ``depth`` frames are known to be inside and are skipped: inspecting one costs as much as making it.
+    These keep no variables alive.
+
+    The innermost ``depth`` frames are known to be inside torch or torchnp and are skipped, because inspecting a frame
+    costs as much as creating it.
     """
     frame = sys._getframe(depth)
     while frame is not None:
@@ -42,7 +45,7 @@ def caller(depth: int = 1) -> Where:
 
 
 def file_of_torch() -> str:
-    """The torch file, as a path below torch/, of the innermost frame outside torchnp; "" if it is not torch's."""
+    """Return the torch file of the innermost frame outside torchnp, as a path below torch/; "" for other files."""
     frame = sys._getframe(1)
     while frame is not None and (name := frame.f_code.co_filename).startswith(_OURS) and not name.startswith(_TESTS):
         frame = frame.f_back  # type: ignore[assignment]

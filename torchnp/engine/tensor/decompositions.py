@@ -1,8 +1,8 @@
-"""torchnp's own decompositions for engines without memory: no views and no writes, down to few operators.
+"""torchnp's own decompositions, into a few operators without views and writes, for engines without memory.
 
-torch's decompositions assume views, which these make of a few copying operators: ``view_copy``, ``permute_copy``,
-``slice_copy``, ``expand_copy``, and ``index_select`` for any other. Each takes the engine and the operator's arguments,
-and may return NotImplemented.
+torch's decompositions assume views. These decompositions make views with a few copying operators: ``view_copy``,
+``permute_copy``, ``slice_copy``, ``expand_copy``, and ``index_select`` for all other views. Each decomposition takes
+the engine and the operator's arguments, and may return NotImplemented.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from torchnp.rpc.exceptions import HandleError
 aten = torch.ops.aten
 Own = Callable[..., Any]
 
-# What depends on an argument's metadata, not on its values.
+# Operators whose results depend on an argument's metadata, not on its values.
 FACTORIES = frozenset((
     "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like", "zero",
     "new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided", "uniform", "normal_functional",
     "aten::bernoulli.p", "exponential", "geometric", "cauchy", "log_normal", "random",
 ))  # fmt: skip
-# Views by copying, which torch would make of views.
+# View operators whose copying forms torch would compute with views.
 _VIEWS = ("view", "_reshape_alias", "squeeze", "unsqueeze", "t", "transpose", "permute", "select", "slice", "diagonal",
           "split", "split_with_sizes", "unbind", "expand", "as_strided", "unfold", "alias", "detach", "view_as_real",
           "view_as_complex")  # fmt: skip
@@ -38,7 +38,7 @@ _OWN: dict[str, Own] = {}
 
 
 def own(plan: OverloadInfo) -> Own | None:
-    """torchnp's decomposition of an overload, or None."""
+    """Return torchnp's decomposition of an overload, or None if it has none."""
     found = _OWN.get(plan.name.removeprefix("aten::"))
     if found is not None:
         return functools.partial(found, plan) if found is _prim_view else found
@@ -52,7 +52,7 @@ def own(plan: OverloadInfo) -> Own | None:
 
 
 def rule(*names: str) -> Callable[[Own], Own]:
-    """Make a function the decomposition of overloads of aten, by name; or of prims, by full name."""
+    """Register a function as the decomposition of overloads of aten, by name, or of prims, by full name."""
 
     def add(function: Own) -> Own:
         for name in names:
@@ -66,7 +66,7 @@ def rule(*names: str) -> Callable[[Own], Own]:
 
 
 def reshaped(x: Any, shape: Any) -> Any:
-    """The elements of a handle in another shape."""
+    """Return the elements of a handle in another shape."""
     return aten.view_copy.default(x, list(shape))
 
 
@@ -87,7 +87,7 @@ def _squeeze(engine: Any, x: Any, *dim: Any) -> Any:
 
 @rule("alias_copy", "detach_copy", "clone", "lift_fresh_copy")
 def _clone(engine: Any, x: Any, **_: Any) -> Any:
-    """Another reference to the payload, where payloads are never written."""
+    """Return another reference to the payload, if the engine never writes into payloads."""
     return NotImplemented if engine.inplace else engine.kind._wrap(x._spec, engine.reference(x._object.read()))
 
 
@@ -146,14 +146,14 @@ def _narrow(engine: Any, x: Any, dim: int, start: int, length: int) -> Any:
 
 
 def _positions(x: Any, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """For each element of a view, or of the list of views, the place of that element in ``x``, counted in C order."""
+    """Return the flat index in ``x``, in C order, of each element of a view or of each view in a list."""
     places = torch.empty_like(x._spec.fresh(), device="cpu", dtype=torch.int64)
     places.copy_(torch.arange(x.numel()).reshape(x.shape))
     return func(places, *args, **kwargs)
 
 
 def _taken(x: Any, places: torch.Tensor) -> Any:
-    """The elements of ``x`` at places counted in C order."""
+    """Return the elements of ``x`` at flat indices in C order."""
     flat = x if x.dim() == 1 else reshaped(x, [x.numel()])
     if torch.equal(places.flatten(), torch.arange(x.numel())):
         return reshaped(flat, places.shape)
@@ -179,7 +179,7 @@ for _view_name, _copy_name in {
 
 @rule("as_strided_copy")
 def _as_strided(engine: Any, x: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-    if x.storage_offset() or extent(x) != x.numel():  # a conjugate, or a part of a tensor that was sent as it was
+    if x.storage_offset() or extent(x) != x.numel():  # a conjugate, or a tensor that was sent as a part of a larger one
         raise HandleError("as_strided of a view: there is no memory that both are in; take it of the view's clone()")
     return _taken(x, _positions(x, aten.as_strided.default, (size, stride, storage_offset), {}))
 
@@ -188,7 +188,7 @@ _OWN["flip"], _OWN["roll"] = _by_positions(aten.flip.default), _by_positions(ate
 
 
 def scatter(plan: OverloadInfo, i: int, base: Any, value: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """``base`` with ``value`` in the places of its ``i``-th view."""
+    """Return ``base`` with ``value`` written at the elements of its ``i``-th view."""
     if plan.base == "view_as_real":
         return aten.view_as_complex_copy.default(value)
     if plan.base == "view_as_complex":
@@ -221,7 +221,10 @@ def scatter(plan: OverloadInfo, i: int, base: Any, value: Any, args: tuple, kwar
 
 
 def _by_tensor(plan: OverloadInfo, engine: Any, *args: Any, **kwargs: Any) -> Any:
-    """``x + 2`` of an overload for numbers by that for tensors: torch takes numbers too there for some, tensors for all."""
+    """Compute ``x + 2`` of an overload for numbers with the overload for tensors.
+
+    For some operators, torch accepts numbers in the overload for tensors; for others, the number is passed as a tensor.
+    """
     func = overload(plan.name.replace(".Scalar", ".Tensor"))
     x, number, *rest = args
     if not isinstance(x, torch.Tensor) or isinstance(number, torch.Tensor):
@@ -260,7 +263,7 @@ def _ne(engine: Any, x: Any, other: Any) -> Any:
 
 
 def _swapped(name: str) -> Own:
-    """A comparison by the one with its operands exchanged, if the engine has that."""
+    """Compute a comparison as the reverse comparison of the swapped operands, if the engine has that."""
     func = overload(f"aten::{name}.Tensor")
     return lambda engine, x, other: func(other, x) if f"aten::{name}.Tensor" in engine.index else NotImplemented
 
@@ -270,7 +273,7 @@ for _name, _other in {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}.items():
 
 
 def _of_bools(name: str) -> Own:
-    """A bitwise operator of booleans by the logical one."""
+    """Compute a bitwise operator on booleans with the logical operator."""
     func = overload(f"aten::{name}")
     return lambda engine, *args: func(*args) if all(a.dtype == torch.bool for a in args) else NotImplemented
 
@@ -281,7 +284,7 @@ for _name, _other in _BITWISE.items():
 
 
 def _bounded(engine: Any, x: Any, bound: Any, larger: bool) -> Any:
-    """The larger or the smaller of ``x`` and a plain bound, NaN where either is NaN."""
+    """Return the larger or the smaller of ``x`` and a plain bound, and NaN where either is NaN."""
     if not isinstance(bound, torch.Tensor):
         bound = torch.tensor(bound, dtype=torch.result_type(x._spec.fresh(), bound))
     name = "maximum" if larger else "minimum"
@@ -394,7 +397,7 @@ def _embedding(engine: Any, weight: Any, indices: Any, *_: Any) -> Any:
 
 
 def _each(plan: OverloadInfo, engine: Any, *args: Any, **kwargs: Any) -> Any:
-    """A ``_foreach_`` operator, item by item."""
+    """Compute a ``_foreach_`` operator, item by item."""
     name = plan.name.replace("_foreach_", "").replace(".List", ".Tensor").replace(".ScalarList", ".Scalar")
     single = overload(name) or overload(name.partition(".")[0])
     if single is None or not isinstance(args[0], (list, tuple)):
@@ -404,11 +407,11 @@ def _each(plan: OverloadInfo, engine: Any, *args: Any, **kwargs: Any) -> Any:
     return [single(*(at(a, i) for a in args), **{k: at(a, i) for k, a in kwargs.items()}) for i in each]
 
 
-# ---------------------------------------------------------------- prims, of which torch's references are made
+# ---------------------------------------------------------------- prims, which torch's reference implementations use
 
 
 def _prim(plan: OverloadInfo) -> Own | None:
-    """A prim by the operator of the same meaning."""
+    """Return a decomposition of a prim into the aten operator with the same meaning."""
     if any(str(a.type) != "Tensor" for a in schema_of(plan.func).arguments):  # not elementwise
         return None
     for name in (f"aten::{plan.base}.Tensor", f"aten::{plan.base}"):

@@ -1,4 +1,4 @@
-"""Calls of an engine: an operator's arguments as plain Python values, and the references to its results."""
+"""Calls of an engine, with an operator's arguments as plain Python values and references to its results."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Call:
     op : str
         Full name of the overload: ``"aten::add.Tensor"``.
     args, kwargs : tuple, dict
-        As the schema has them: payloads in place of tensors (a Python number may stand there too), numbers, strings,
-        lists, and NumPy dtypes. Devices, layouts and memory formats are strings.
+        The schema's arguments: payloads for tensors (or Python numbers), numbers, strings, lists, and NumPy dtypes.
+        Devices, layouts and memory formats are strings.
     results : tuple of TensorSpec
-        Metadata of each result that is a new tensor or a view: ``size``, ``stride``, ``offset`` and ``dtype``, a torch
-        dtype; None for no tensor. Results in lists are listed singly.
+        Metadata of each result that is a new tensor or a view: ``size``, ``stride``, ``offset`` and ``dtype`` (a torch
+        dtype). None means that there is no tensor. Results in lists are listed individually.
     seed : int or None
-        Seed of a random operator: the same for the same state of torch's generator.
+        Seed of a random operator; the same state of torch's generator gives the same seed.
     """
 
     op: str
@@ -38,7 +38,7 @@ class Call:
 
 
 def plain_value(a: Any) -> Any:
-    """A lowered argument as a plain Python value; a reference becomes its payload."""
+    """Return a lowered argument as a plain Python value; a reference becomes its payload."""
     if isinstance(a, PayloadRef):
         return a.read()
     if isinstance(a, wire.Items):
@@ -51,7 +51,7 @@ def plain_value(a: Any) -> Any:
 def execute(
     engine: Any, plan: OverloadInfo, args: list, kwargs: dict[str, Any], outcome: InferredResults, key: int | None
 ) -> list[PayloadRef]:
-    """Have an engine run an operator that it has; return references to the new results."""
+    """Run an operator on an engine that has it; return references to the new results."""
     if engine.dtypes is not None:
         for spec in outcome.specs:
             if spec is not None:
@@ -69,7 +69,7 @@ def execute(
 
 
 def _flat(plan: OverloadInfo, outcome: InferredResults, out: Any) -> Iterator[Any]:
-    """The payloads of the results that are not written arguments, those in lists singly."""
+    """Yield the payloads of the results that are not written arguments; results in lists are yielded individually."""
     groups = iter(outcome.groups)
     for kind, value in zip(plan.returns, (out,) if plan.single else out or (), strict=True):
         if kind in ("new", "view"):

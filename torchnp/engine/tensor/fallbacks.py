@@ -1,7 +1,7 @@
-"""Operators that an engine lacks, by those that it has: in-place and ``out=`` forms, views, factories, decompositions.
+"""Compute operators that an engine lacks with those that it has: in-place and ``out=`` forms, views and others.
 
-A write replaces the payload of a reference. A view is a copy that follows its base: it is taken anew after a write, and
-a write into it goes into the base.
+A write replaces the payload of a reference. A view is a copy that follows its base: it is copied again after a write to
+the base, and a write to the view is also made to the base.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _within(name: str) -> Iterator[None]:
 
 @contextmanager
 def _apart(name: str) -> Iterator[None]:
-    """Bring a payload up to date, which is no part of the operator that reads it."""
+    """Run the update of a view's payload, which does not belong to the operator that reads the view."""
     names, _decomposing.names = _decomposing.names, [name]
     try:
         yield
@@ -62,7 +62,8 @@ def _apart(name: str) -> Iterator[None]:
 def derived(engine: Any, plan: OverloadInfo, outcome: InferredResults | None, args: Args, kwargs: Kwargs) -> Any:
     """Compute an operator that an engine lacks, or raise `MissingOperator`.
 
-    ``outcome`` has the metadata of the results; None for an engine with memory of its own, whose results have their own.
+    ``outcome`` has the metadata of the results. It is None for an engine with its own memory, because its results have
+    their own metadata.
     """
     above = _decomposing.names
     if plan.name in above:  # its decomposition needs the operator itself
@@ -80,7 +81,7 @@ def derived(engine: Any, plan: OverloadInfo, outcome: InferredResults | None, ar
 
 
 def _decomposed(engine: Any, plan: OverloadInfo, args: Args, kwargs: Kwargs) -> Any:
-    """Run the engine's decomposition, else torchnp's, else torch's."""
+    """Run the engine's decomposition; if there is none, torchnp's or torch's."""
     mine = engine.decompositions.get(plan.name)
     if mine is not None:
         return mine(*args, **kwargs)
@@ -89,7 +90,7 @@ def _decomposed(engine: Any, plan: OverloadInfo, args: Args, kwargs: Kwargs) -> 
         try:
             result = own(engine, *args, **kwargs)
         except MissingOperator as error:
-            if plan.name.startswith("prims::"):  # a part of a reference of torch's, which nobody called
+            if plan.name.startswith("prims::"):  # inside torch's reference, which the user did not call
                 raise
             raise engine.missing_operator(plan, tuple(_decomposing.names[:-1]), error) from None
         if result is not NotImplemented:
@@ -101,7 +102,7 @@ def _decomposed(engine: Any, plan: OverloadInfo, args: Args, kwargs: Kwargs) -> 
 
 
 def _as_inferred(engine: Any, outcome: InferredResults, result: Any) -> Any:
-    """Give results the metadata that torch's own have: where there is no memory, strides are only metadata."""
+    """Give results the metadata of torch's results; for engines without memory, strides are only metadata."""
     specs = iter(outcome.specs)
 
     def changed(x: Any) -> Any:
@@ -121,11 +122,11 @@ def _as_inferred(engine: Any, outcome: InferredResults, result: Any) -> Any:
     return changed(result)
 
 
-# ---------------------------------------------------------------- what writes
+# ---------------------------------------------------------------- operators that write
 
 
 class _Functional:
-    """The schemas that write nothing, as the rows that forms may be derived from."""
+    """The schemas that write nothing, as the rows from which forms may be derived."""
 
     def __contains__(self, name: str) -> bool:
         schema = torchnp.table.schemas.get(name)
@@ -134,7 +135,7 @@ class _Functional:
 
 @functools.cache
 def _functional_form(name: str) -> Any:
-    """The overload without writes for one that writes, or None."""
+    """Return the overload without writes that corresponds to one with writes, or None."""
     if name == "aten::normal_":
         return aten.normal_functional.default
     schema = torchnp.table.schemas.get(name)
@@ -143,7 +144,7 @@ def _functional_form(name: str) -> Any:
 
 
 def _by_functional_form(engine: Any, plan: OverloadInfo, args: Args, kwargs: Kwargs) -> Any:
-    """Compute without writing, then write the results."""
+    """Compute an operator with its functional form, then write the results."""
     func = _functional_form(plan.name)
     if func is None:
         return _decomposed(engine, plan, args, kwargs)
@@ -165,7 +166,7 @@ def _by_functional_form(engine: Any, plan: OverloadInfo, args: Args, kwargs: Kwa
 
 
 def _defaults(plan: OverloadInfo, func: OpOverload, given: int, kwargs: Kwargs) -> Iterator[Any]:
-    """The positional arguments left out, which ``func`` has without a default: ``p`` of ``bernoulli_``."""
+    """Yield the defaults of omitted positional arguments that ``func`` requires, such as ``p`` of ``bernoulli_``."""
     needed = {a.name for a in schema_of(func).arguments if not a.has_default_value()}
     for a in schema_of(plan.func).arguments[given:]:
         if a.kwarg_only or a.name in kwargs or a.name not in needed:
@@ -191,11 +192,11 @@ def write(engine: Any, target: Any, value: Any) -> None:
 
 
 def _by_copy_form(engine: Any, plan: OverloadInfo, outcome: InferredResults, args: Args, kwargs: Kwargs) -> Any:
-    """Copy instead of viewing; the copies follow their base."""
+    """Compute a view operator with its copying form; the copies follow their base."""
     func, base = copy_form(plan), args[0]
     if func is None:
         raise engine.missing_operator(plan, tuple(_decomposing.names[:-1]))
-    if plan.base == "as_strided" and isinstance(base._object, ViewRef):  # its places are counted in all of the memory
+    if plan.base == "as_strided" and isinstance(base._object, ViewRef):  # its offsets count in the whole memory
         offset = args[3] if len(args) > 3 and args[3] is not None else base.storage_offset()
         memory = base._object.memory()
         args, base = (*args[:3], offset), base if memory is None else memory
@@ -221,7 +222,7 @@ def _by_copy_form(engine: Any, plan: OverloadInfo, outcome: InferredResults, arg
 
 
 def changed_view(x: Any, plan: OverloadInfo) -> Any:
-    """The view that ``_conj`` or ``_neg_view`` returns: the conjugate or the negative, which follows its base."""
+    """Return the result of ``_conj`` or ``_neg_view``: the conjugate or the negative, which follows its base."""
     change = aten._conj_physical.default if plan.base == "_conj" else aten.neg.default
 
     def replay(base: Any) -> Any:
@@ -235,7 +236,7 @@ def changed_view(x: Any, plan: OverloadInfo) -> Any:
 
 
 def copy_form(plan: OverloadInfo) -> OpOverload | None:
-    """The overload that copies where this one views, None if torch has none."""
+    """Return the copying form of a view overload; None if torch has none."""
     packet, _, name = plan.name.removeprefix("aten::").partition(".")
     spelled = {"_unsafe_view": "view", "unsafe_split": "split", "unsafe_split_with_sizes": "split_with_sizes"}
     packet = spelled.get(packet, packet)
@@ -244,7 +245,7 @@ def copy_form(plan: OverloadInfo) -> OpOverload | None:
 
 
 def _on_the_client(plan: OverloadInfo, args: Args, kwargs: Kwargs) -> torch.Tensor:
-    """Make what depends on metadata alone, as zeros or random numbers like a handle, with torch's own CPU operator."""
+    """Compute an operator that depends only on metadata, such as ``zeros_like``, with torch's own CPU operator."""
 
     def stand_in(a: Any) -> Any:
         return torch.empty_like(a._spec.fresh(), device="cpu").zero_() if isinstance(a, NoValues) else a

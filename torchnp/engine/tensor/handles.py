@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 
 class BaseHandleTensor(NoValues, torch.Tensor):
-    """A tensor whose values are elsewhere: its metadata for torch, and the dispatch of its operators.
+    """A tensor whose values are elsewhere; it has metadata for torch, and dispatches its operators to an engine.
 
-    Its device is the CPU, the only device with which local parameters can have published gradients. Autograd runs above
-    the dispatch, as on plain tensors. A subclass defines in `_emit` how an operator runs.
+    Its device is the CPU, because only then can local parameters have published gradients. Autograd runs above the
+    dispatch, as for plain tensors. A subclass defines in `_emit` how an operator runs.
     """
 
     __slots__ = ("_object", "_session", "_spec")
@@ -76,10 +76,10 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         weight: int,
         key: int | None,
     ) -> list[Any]:
-        """Run an operator where the values are; return references to its results that are new tensors or views.
+        """Run an operator where the values are; return references to the results that are new tensors or views.
 
-        By default the engine's `run` does, on plain Python values. A subclass that overrides this gets the arguments as
-        they were lowered, which saves the conversion.
+        By default this calls the engine's `run` with plain Python values. A subclass that overrides this method gets
+        the lowered arguments, which saves the conversion.
 
         Parameters
         ----------
@@ -87,14 +87,15 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         plan : OverloadInfo
             The overload; ``plan.name`` is its full name.
         args, kwargs : list, dict
-            Numbers, strings, `wire.Complex`, `wire.Dtype`, lists as `wire.Items`, and handles by the ``wire`` value of
+            Numbers, strings, `wire.Complex`, `wire.Dtype`, lists as `wire.Items`, and handles as the ``wire`` value of
             their reference.
         outcome : InferredResults
-            ``specs`` has a `TensorSpec` per result that is not a written argument, None for no tensor; results in lists
-            are listed singly. ``count`` is the number of tensors. ``expected`` has the layout per result: None for C
-            order, its strides, or `wire.HOLE` for no tensor; it is empty if all are in C order.
+            ``specs`` has a `TensorSpec` for each result that is not a written argument, or None if there is no tensor;
+            results in lists are listed individually. ``count`` is the number of tensors. ``expected`` has the layout
+            of each result: None for C order, its strides, or `wire.HOLE` for no tensor; it is empty if all results are
+            in C order.
         weight : int
-            Bytes of the arguments beyond the usual.
+            Bytes of the arguments beyond the usual size.
         key : int, optional
             Seed of a random operator.
         """
@@ -102,7 +103,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
 
     @staticmethod
     def _toggled(x: Any, plan: OverloadInfo) -> Any:
-        """The view that ``_conj`` or ``_neg_view`` returns for a handle."""
+        """Return the view that ``_conj`` or ``_neg_view`` makes of a handle."""
         if not x._session.strided:
             return changed_view(x, plan)
         raise HandleError(
@@ -121,8 +122,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
             return _special(cls, plan, args, kwargs or {})
         return _send(cls, plan, args, kwargs)
 
-    # ------------------------------------------------------------ what stays on the client
-
+    # ------------------------------------------------------------ methods that stay on the client
     def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         grad = (
             f", grad_fn=<{type(self.grad_fn).__name__}>"
@@ -148,7 +148,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         return self._session._publish(self, **options)
 
     def _again(self) -> Any:
-        """Another handle on the same object, unknown to autograd."""
+        """Return another handle on the same object, which autograd does not track."""
         return self._wrap(self._spec, self._object)
 
     @property
@@ -157,7 +157,7 @@ class BaseHandleTensor(NoValues, torch.Tensor):
 
     @data.setter
     def data(self, value: Any) -> None:
-        """Point the handle to another object of its session, as module conversions (``module.double()``) do."""
+        """Point the handle to another object of its session; module conversions (``module.double()``) do this."""
         if not isinstance(value, BaseHandleTensor) or value._session is not self._session:
             raise HandleError(
                 "the .data of a handle can only be another handle of its session: to change its values, use "
@@ -169,9 +169,9 @@ class BaseHandleTensor(NoValues, torch.Tensor):
         self._spec, self._object = value._spec, value._object
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """Cast or copy as `torch.Tensor.to` does; return the handle itself if there is nothing to do.
+        """Cast or copy like `torch.Tensor.to`; return the handle itself if there is nothing to do.
 
-        A device other than the CPU is refused: a handle's values stay where they are.
+        A device other than the CPU is refused, because a handle's values stay where they are.
         """
         device = args[0] if args else kwargs.get("device", kwargs.get("tensor"))
         if isinstance(device, torch.Tensor):
@@ -251,9 +251,9 @@ def _send(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: 
 def _floated(
     plan: OverloadInfo, outcome: InferredResults, args: tuple, kwargs: dict[str, Any] | None
 ) -> tuple[tuple, dict[str, Any] | None]:
-    """Cast the integer handles that torch would convert to the client's default dtype; the engine's default is float32.
+    """Cast integer handles that torch would convert to the client's default dtype, because the engine's is float32.
 
-    A range gets the ``dtype`` option instead.
+    A range operator gets the ``dtype`` option instead.
     """
     to, default = torch.ops.aten._to_copy.default, torch.get_default_dtype()
     if plan.base in shape_inference.RANGES and outcome.one is not None:
@@ -269,7 +269,7 @@ def _floated(
 
 
 def _check_written(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], session: EngineProtocol) -> None:
-    """Refuse to write into a plain tensor: torch would silently do nothing."""
+    """Refuse to write into a plain tensor, because torch would silently do nothing."""
     for t in written_of(plan, args, kwargs):
         if isinstance(t, torch.Tensor) and not isinstance(t, BaseHandleTensor):
             refuse_plain(plan.name, t, session)
@@ -278,7 +278,7 @@ def _check_written(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], sess
 def _inferred(
     session: EngineProtocol, plan: OverloadInfo, key: tuple, args: tuple, kwargs: dict[str, Any]
 ) -> InferredResults | None:
-    """Like `_infer`, but if torch refuses the call, raise the failure of an earlier operator first, if there is one."""
+    """Do the same as `_infer`; if torch refuses the call, first raise the failure of an earlier operator, if any."""
     try:
         return _infer(plan, key, args, kwargs)
     except (*FAILURES, AssertionError):
@@ -287,13 +287,16 @@ def _inferred(
 
 
 def _infer(plan: OverloadInfo, key: tuple, args: tuple, kwargs: dict[str, Any]) -> InferredResults | None:
-    """Infer the results; None if an empty ``out=`` was moved to memory of the result's shape: the caller retries."""
+    """Infer the results.
+
+    Return None if an empty ``out=`` was moved to memory with the result's shape; the caller then retries.
+    """
     written: list[tuple[BaseHandleTensor, torch.Tensor]] = []
 
     def stand_in(a: Any, fresh: bool) -> Any:
         if isinstance(a, BaseHandleTensor):
             meta = a._spec.fresh()  # a meta function may change its arguments
-            if fresh:  # the meta device reshapes a written argument where the CPU refuses
+            if fresh:  # the meta device reshapes a written argument; the CPU refuses this
                 written.append((a, meta))
             return meta
         if isinstance(a, torch.Tensor):
@@ -347,7 +350,7 @@ def _results(
     args: tuple,
     kwargs: Any,
 ) -> Any:
-    """The results: new handles, views that autograd ties to their base, or the written arguments."""
+    """Return the results: new handles, views that autograd links to their base, or the written arguments."""
     made = iter(objects)
     flat = iter([None if s is None else cls._wrap(s, next(made)) for s in outcome.specs])
     groups = iter(outcome.groups)
@@ -418,7 +421,7 @@ def _dynamic(plan: OverloadInfo, x: BaseHandleTensor) -> ValueAccessError:
 
 
 def _index(plan: OverloadInfo, index: Any, x: BaseHandleTensor) -> Any:
-    """Convert a plain 1-D mask to an index; refuse other masks, as the shape would depend on values."""
+    """Convert a plain 1-D mask to an index; refuse other masks, because the shape would depend on values."""
     if index is None or index.dtype not in (torch.bool, torch.uint8):
         return index
     if isinstance(index, BaseHandleTensor) or index.dim() != 1:
@@ -427,7 +430,7 @@ def _index(plan: OverloadInfo, index: Any, x: BaseHandleTensor) -> Any:
 
 
 def _batch_norm(cls: type[BaseHandleTensor], plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Send `native_batch_norm`, whose schema hides that it writes running statistics, as overloads that declare it."""
+    """Send `native_batch_norm` as overloads that declare the write of running statistics, which its schema hides."""
     aten = torch.ops.aten
     if plan.name.endswith(".no_stats"):
         return _send(cls, plan, args, kwargs)

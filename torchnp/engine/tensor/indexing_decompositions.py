@@ -1,4 +1,7 @@
-"""torchnp's decompositions of operators that index and scatter, to ``index_select``, ``where`` and ``scatter_add``."""
+"""torchnp's decompositions of indexing and scattering operators into ``index_select``, ``where`` and ``scatter_add``.
+
+Also those of a few operators that torch's GradScaler uses.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ aten = torch.ops.aten
 
 
 def _scattered(view: str) -> Any:
-    """A ``_scatter`` form: a tensor with other values in the places of a view."""
+    """Return the decomposition of a ``_scatter`` form: a tensor with other values at the elements of a view."""
     plan = plan_of(overload(f"aten::{view}"))
     return lambda engine, x, source, *args: scatter(plan, 0, x, source, args, {})
 
 
 def _backward(view: str) -> Any:
-    """The gradient of a view: zeros, but in the view's places."""
+    """Return the decomposition of a view's gradient, which is zero except at the view's elements."""
     plan = plan_of(overload(f"aten::{view}"))
 
     def gradient(engine: Any, grad: Any, sizes: Any, *args: Any) -> Any:
@@ -35,7 +38,10 @@ for _base, _view in {"slice": "slice.Tensor", "select": "select.int", "diagonal"
 
 
 def _flat_index(indices: Any, sizes: Any) -> Any:
-    """One index into dimensions taken together, of an index for each of them; negative ones count from the end."""
+    """Combine the indices of several dimensions into one index of these dimensions flattened.
+
+    Negative indices count from the end.
+    """
     total: Any = None
     for index, n in zip(indices, sizes, strict=True):
         from_start = torch.where(index < 0, index + n, index)
@@ -44,7 +50,10 @@ def _flat_index(indices: Any, sizes: Any) -> Any:
 
 
 def _indexed_first(x: Any, indices: Any) -> tuple[Any, list[int], list[int], Any]:
-    """``x`` as a matrix, whose rows are the indexed dimensions together; these; the other ones; the index of rows."""
+    """Return ``x`` as a matrix, the indexed dimensions, the other dimensions, and the index of the matrix's rows.
+
+    The rows of the matrix are the indexed dimensions, flattened.
+    """
     dims = [d for d, index in enumerate(indices) if index is not None]
     rest = [d for d in range(x.dim()) if d not in dims]
     rows = math.prod(x.shape[d] for d in dims)
@@ -68,7 +77,7 @@ def _index(engine: Any, x: Any, indices: Any) -> Any:
 
 
 def reshaped_index(index: Any, shape: Any) -> Any:
-    """An index, plain or a handle, in another shape."""
+    """Return an index, which may be plain or a handle, in another shape."""
     return index.reshape(shape) if type(index) is torch.Tensor else reshaped(index, shape)
 
 
@@ -84,7 +93,7 @@ def _index_add(engine: Any, x: Any, dim: int, index: Any, source: Any, *, alpha:
 
 @rule("index_put")
 def _index_put(engine: Any, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """Adding, as gradients do, by ``scatter_add``; setting by ``scatter.src``."""
+    """Accumulate, as gradients do, with ``scatter_add``, and otherwise write with ``scatter.src``."""
     if any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices):
         return NotImplemented
     matrix, dims, rest, at = _indexed_first(x, indices)

@@ -53,6 +53,6 @@ class EngineProtocol(Protocol):
 
 
 class SessionProtocol(Protocol):
-    """The part of a session that a client-side reference uses when it dies."""
+    """The part of a session that a client-side reference uses when it is deleted."""
 
     channel: Any

@@ -1,4 +1,4 @@
-"""Wire forms and checks of plain values that meet handles in an operator."""
+"""Wire forms and checks of plain values that an operator takes together with handles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchnp.engine.tensor.unsupported import way_round
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import HandleError
 
-# Reasons of a refusal.
+# Reasons for a refusal.
 NOT_SENT = "sparse, quantized and nested tensors, and those of other devices, are not sent"
 TOO_LONG = "a list or a string is longer than the wire takes"
 PLAIN_WRITTEN = "a plain tensor is not written"
@@ -38,9 +38,9 @@ _PROBES = {
 
 
 def wrapped_number(a: torch.Tensor) -> Any:
-    """The Python number that torch has wrapped in a tensor, or None.
+    """Return the Python number that torch has wrapped in a tensor, or None.
 
-    torch does not tell, but in dtype promotion only a wrapped number is weaker than another 0-d tensor.
+    torch does not mark such tensors, but only a wrapped number is weaker than another 0-d tensor in dtype promotion.
     """
     probe = _PROBES.get(a.dtype)
     if probe is None or a.dim() or type(a) is not torch.Tensor or torch.result_type(a, probe) == a.dtype:
@@ -58,7 +58,7 @@ def check_plain(name: str, a: torch.Tensor) -> None:
 
 
 def not_sent(a: torch.Tensor) -> str:
-    """Why a tensor cannot be sent, with a workaround if there is one; "" if it can be sent."""
+    """Return why a tensor cannot be sent, with a workaround if there is one; "" if it can be sent."""
     if a.is_quantized:
         return f"quantized ({a.dtype}): send its dequantize()"
     if a.is_nested:
@@ -75,7 +75,7 @@ def device_is_cpu(device: Any) -> bool:
 
 
 def asks_for_shape(plan: OverloadInfo, kwargs: dict[str, Any]) -> bool:
-    """Whether a copy goes to the meta device, as forward-mode AD requests; refuse other devices than the CPU."""
+    """Return whether a copy goes to the meta device, as forward-mode AD requests; refuse devices other than the CPU."""
     device = kwargs.get("device")
     if device is None or device_is_cpu(device):
         return False
@@ -95,7 +95,7 @@ def check_length(name: str, n: int) -> None:
 
 
 def refuse_plain(name: str, tensor: torch.Tensor, session: Any) -> NoReturn:
-    """Refuse a write into a plain tensor, which would have to hold values that are elsewhere."""
+    """Refuse a write into a plain tensor, because the values to write are elsewhere."""
     if (file := file_of_torch()).startswith("amp/"):
         raise HandleError(
             f"{name} would write into a plain tensor what is {session.where}. {way_round(file)}",
@@ -112,7 +112,7 @@ def refuse_plain(name: str, tensor: torch.Tensor, session: Any) -> NoReturn:
 
 
 def lowered(name: str, a: Any, loose: bool) -> tuple[Any, Any]:
-    """(part of the cache key, wire argument) of an argument that is not a tensor."""
+    """Return (part of the cache key, wire argument) for an argument that is not a tensor."""
     if isinstance(a, str) and len(a) > wire.MAX_NAME:
         raise HandleError(f"{name}: a string of {len(a)} characters is longer than {wire.MAX_NAME}", TOO_LONG)
     if a is None or isinstance(a, (bool, str)):

@@ -31,7 +31,7 @@ def one_session(session: EngineProtocol | None, handle: Any) -> EngineProtocol:
 def lower(
     plan: OverloadInfo, session: EngineProtocol | None, a: Any, loose: bool, place: tuple[list, Any, int | str]
 ) -> tuple[Any, Any, Any, int]:
-    """(session, part of the cache key, wire argument, extra bytes) of an argument that is not of the usual kind.
+    """Return (session, part of the cache key, wire argument, extra bytes) for an argument of an unusual kind.
 
     ``place`` is the list of plain tensors to send, and the container and key where the argument goes.
     """
@@ -79,7 +79,7 @@ def lower_named(
 
 
 def constants(session: EngineProtocol, plain: list[tuple[Any, int | str, torch.Tensor]]) -> list[RemoteRef]:
-    """Upload plain tensors and put each one's wire value in its place; return the references."""
+    """Upload plain tensors and replace each one with its wire value; return the references."""
     held = [session._constant(tensor) for _, _, tensor in plain]
     for (container, place, _), constant in zip(plain, held, strict=True):
         container[place] = constant.wire

@@ -1,4 +1,4 @@
-"""Properties of overloads that the client needs to send them, read off each schema once."""
+"""Properties of overloads that the client needs to send them; they are read from each schema once."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ FIXED_SHAPE = {
 
 
 def alternative(base: str) -> str:
-    """The fixed-shape alternative to an op of data-dependent shape."""
+    """Return the fixed-shape alternative to an op whose result shape depends on values."""
     if "unique" in base:
         base = "unique"
     return FIXED_SHAPE.get(base, "torch.where, which keeps the shape")
 
 
-# TorchScript's spelling of Scalar, Scalar?, Scalar[], float and float?; float[] is left out, as it may scale sizes. A
-# number in a Tensor's place is a wrapped number.
+# TorchScript's spelling of Scalar, Scalar?, Scalar[], float and float?. float[] is left out, because it may scale
+# sizes. A number that is passed for a Tensor is a wrapped number.
 _NUMBERS = frozenset(("number", "Optional[number]", "List[number]", "float", "Optional[float]", "Tensor"))
 
 
@@ -48,12 +48,12 @@ class OverloadInfo:
     Attributes
     ----------
     special : str
-        The special treatment, "" for none: ``values`` (reads values), ``dynamic`` (shape depends on values),
+        The special treatment; "" if there is none: ``values`` (reads values), ``dynamic`` (shape depends on values),
         ``decompose``, ``share`` (same object under a new handle), ``bits`` (lazy conjugate or negative), ``strided`` (a
         view that its schema calls written), ``lengths`` (of a CTC loss), ``metadata`` (changes strides in place),
         ``batch_norm``, ``index``, ``storage``, ``known`` (the client knows the answer).
     returns : tuple
-        Per result: the place of the written argument that it is, ``"view"`` or ``"new"``.
+        For each result, ``"view"``, ``"new"``, or the place of the written argument that is returned.
     names : list
         Names of the arguments.
     written : tuple
@@ -63,9 +63,9 @@ class OverloadInfo:
     gives_tensors : bool
         Whether all results are tensors, or lists of tensors.
     random : bool
-        Whether the engine needs a key as seed.
+        Whether the engine needs a key as a seed.
     loose : frozenset
-        Places of numbers whose value cannot change a shape: the shape cache keys on their type alone.
+        Places of numbers whose value cannot change a shape; the shape cache uses only their type as a key.
     """
 
     __slots__ = (
@@ -168,7 +168,7 @@ _PLANS: dict[
 
 
 def plan_of(func: OpOverload) -> OverloadInfo:
-    """The `OverloadInfo` (plan) of an overload, made on first use."""
+    """Return the `OverloadInfo` (plan) of an overload, which is made on first use."""
     plan = _PLANS.get(id(func))
     if plan is None:
         plan = _PLANS[id(func)] = OverloadInfo(func)
@@ -176,7 +176,10 @@ def plan_of(func: OpOverload) -> OverloadInfo:
 
 
 def view_of(func: OpOverload) -> OpOverload:
-    """The view overload for an in-place one like ``t_``, found by argument types: ``transpose_``'s has another name."""
+    """Return the view overload for an in-place one like ``t_``.
+
+    It is found by argument types, because the one for ``transpose_`` has another overload name.
+    """
     packet = getattr(torch.ops.aten, schema_of(func).name.partition("::")[2].removesuffix("_"))
     types = [str(a.type) for a in schema_of(func).arguments]
     views = (getattr(packet, name) for name in packet.overloads())
@@ -184,7 +187,7 @@ def view_of(func: OpOverload) -> OpOverload:
 
 
 def functional_of(func: OpOverload) -> OpOverload | None:
-    """The overload with the same arguments but without ``out=``, or None."""
+    """Return the overload with the same arguments but without ``out=``, or None."""
     schema = schema_of(func)
     namespace, _, base = schema.name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), base)
@@ -197,19 +200,19 @@ def functional_of(func: OpOverload) -> OpOverload | None:
 
 
 def overload(name: str) -> Any:
-    """The overload of a full name, or None if torch has none."""
+    """Return the overload with a full name, or None if torch has none."""
     space, _, rest = name.partition("::")
     packet, _, kind = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, space), packet, None), kind or "default", None)
 
 
 def is_loaded(op: Any) -> bool:
-    """Return whether torch has an overload; False only for one of a library that this process has not imported."""
+    """Return whether torch has an overload; it lacks those of libraries that this process has not imported."""
     return not isinstance(op, str) or op.startswith(("aten::", "prims::")) or "::" not in op or overload(op) is not None
 
 
 def name_of(op: Any) -> str:
-    """The full name of an overload, given by name or as the object; ValueError if torch has none."""
+    """Return the full name of an overload that is given by name or as an object; raise ValueError if torch lacks it."""
     name = op if isinstance(op, str) else op.name() if isinstance(op, OpOverload) else ""
     if not name or overload(name) is None:
         raise ValueError(
@@ -219,18 +222,18 @@ def name_of(op: Any) -> str:
 
 
 class MissingOperator(MissingKernelError, NotImplementedError):
-    """An engine has no such operator, and none of those that it has make it.
+    """Raised when an engine lacks an operator that cannot be computed with those that it has.
 
     Attributes
     ----------
     op : str
         Full name of the missing overload.
     lacking : tuple of str
-        Overloads that would do in its place, which the engine lacks too.
+        Overloads that could replace it, which the engine lacks too.
     needed_by : tuple of str
-        The overloads that were being computed through it, outermost first.
+        The overloads that were being computed with it, outermost first.
     reason : str
-        As in `RPCError`: what is not sent by design, or "".
+        If the operator is not sent by design, the reason, as in `RPCError`; else "".
     """
 
     op = ""
@@ -242,7 +245,10 @@ class MissingOperator(MissingKernelError, NotImplementedError):
 def missing_operator(
     plan: OverloadInfo, lacks: str, names: Iterable[str], needed_by: tuple[str, ...], inner: MissingOperator | None
 ) -> MissingOperator:
-    """The error for an operator that an engine lacks, which ``lacks`` says; ``inner`` is the one of an operator that would have made it."""
+    """Return the error for an operator that an engine lacks, with the words ``lacks``.
+
+    ``inner`` is the error of an operator with which it would have been computed.
+    """
     lacking = () if inner is None else (inner.op, *inner.lacking)
     op = plan.name
     if needed_by and op.replace("_copy", "") == needed_by[-1].replace("_reshape_alias", "view"):
@@ -275,14 +281,14 @@ def without_generator(
 
 
 def argument(place: int | str, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The argument at a place, None if it is left out."""
+    """Return the argument at a place, or None if it is omitted."""
     if isinstance(place, int):
         return args[place] if place < len(args) else None
     return kwargs.get(place)
 
 
 def written_of(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Iterator[Any]:
-    """The arguments that an operator writes; lists are flattened."""
+    """Yield the arguments that an operator writes; lists are flattened."""
     for place in plan.written:
         target = argument(place, args, kwargs)
         yield from target if isinstance(target, (list, tuple)) else (target,)

@@ -1,4 +1,4 @@
-"""References from handles to an engine's payloads. A payload that is replaced leaves its views stale: they follow."""
+"""References from handles to an engine's payloads. If a payload is replaced, its views are updated when read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class PayloadRef:
-    """What handles on the same memory share: the engine's payload, any object that stands for a tensor's values.
+    """The reference that handles on the same memory share. It has the engine's payload, which stands for the values.
 
     Attributes
     ----------
@@ -27,11 +27,11 @@ class PayloadRef:
 
     @property
     def root(self) -> PayloadRef:
-        """The reference whose memory this is a part of: itself."""
+        """The reference to the memory of which this is a part: this reference itself."""
         return self
 
     def read(self) -> Any:
-        """The payload."""
+        """Return the payload."""
         return self._payload
 
     def write(self, payload: Any) -> None:
@@ -41,20 +41,21 @@ class PayloadRef:
 
 
 class ViewRef(PayloadRef):
-    """A view of another reference, with a payload of its own.
+    """A view of another reference, with its own payload.
 
     Parameters
     ----------
     payload : object
-        The payload of the view, now.
+        The current payload of the view.
     base : handle
         A handle on the viewed memory.
     replay : callable
-        Makes the view's payload anew of ``base``.
+        Makes a new payload of the view from ``base``.
     scatter : callable
-        From a payload of the view: a payload of ``base`` with these values in the view's places; raises if it cannot.
+        Takes a payload of the view, and returns a payload of ``base`` with these values at the view's elements; raises
+        an error if that is impossible.
     same_values : bool
-        Whether the view has values of its base, and no conjugates or negatives.
+        Whether the view has values of its base, and not their conjugates or negatives.
     """
 
     __slots__ = ("_base", "_replay", "_same_values", "_scatter")
@@ -72,24 +73,27 @@ class ViewRef(PayloadRef):
         self.version = self.root.version
 
     def memory(self) -> Any:
-        """A handle on the memory of which this view is a part; None for a conjugate or negative view, and views of it."""
+        """Return a handle on the memory of which this view is a part.
+
+        Return None for a conjugate or negative view, and for views of such a view.
+        """
         inner = self._base._object
         found = inner.memory() if isinstance(inner, ViewRef) else self._base
         return found if self._same_values else None
 
     @property
     def root(self) -> PayloadRef:
-        """The reference whose memory this is a part of."""
+        """The reference to the memory of which this is a part."""
         return self._base._object.root
 
     def read(self) -> Any:
-        """The payload, taken anew from the base if that has been written since."""
+        """Return the payload; make it again from the base if that has been written since."""
         if self.version != self.root.version:
             self._payload = self._replay(self._base)
             self.version = self.root.version
         return self._payload
 
     def write(self, payload: Any) -> None:
-        """Replace the payload, and with it the part of the base that this is a view of."""
+        """Replace the payload, and also the part of the base that this reference views."""
         self._base._object.write(self._scatter(self._base, payload))
         self._payload, self.version = payload, self.root.version

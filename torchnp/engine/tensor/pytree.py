@@ -12,7 +12,7 @@ import torch
 
 
 def is_tree(x: Any) -> bool:
-    """Whether a value is a nest of tensors, rather than nested lists of numbers."""
+    """Return whether a value is a nest of tensors, rather than nested lists of numbers."""
     if isinstance(x, dict) or (dataclasses.is_dataclass(x) and not isinstance(x, type)):
         return True
     return isinstance(x, (list, tuple)) and any(isinstance(y, torch.Tensor) or is_tree(y) for y in x)
@@ -21,7 +21,8 @@ def is_tree(x: Any) -> bool:
 def mapped(change: Callable[[Any], Any], x: Any) -> Any:
     """Map the tensors and arrays of a tree; everything else stays as it is.
 
-    Plain 0-d tensors in a dict with a ``step`` stay too: they are an optimizer's counters, read on the client.
+    Plain 0-d tensors in a dict with a ``step`` also stay, because they are counters that an optimizer reads on the
+    client.
     """
     if isinstance(x, (torch.Tensor, np.ndarray)):
         return change(x)

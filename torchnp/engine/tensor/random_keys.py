@@ -1,4 +1,4 @@
-"""Keys for random operators: torch's generators on the client seed each random operator of handles."""
+"""Keys for random operators: torch's generators on the client seed each random operator on handles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import torch
 from torchnp.rpc.exceptions import HandleError
 
 _DRAWING = threading.Lock()
-# Bytes of a CPU generator's state after seeding: one word left in the block (none made yet), seeded, none used.
+# Bytes of a CPU generator's state right after seeding: one word left in the block (which is not made yet), seeded, and
+# no word used.
 _UNUSED, _UNUSED_AT = bytes([1, 0, 0, 0, 1, 0, 0, 0]) + bytes(8), slice(8, 24)
 
 
@@ -29,9 +30,9 @@ def unmoved() -> Iterator[None]:
 def draw_key(generator: torch.Generator | None) -> int:
     """Draw the next key from a generator, by default torch's.
 
-    A key depends on the generator's state alone, so restoring the state (checkpoints, ``fork_rng``) repeats the random
-    numbers. The first key after ``manual_seed(n)`` is n's low 32 bits, all that torch's engine uses, so an engine
-    with torch's streams draws what torch would.
+    A key depends only on the generator's state, so restoring the state (checkpoints, ``fork_rng``) repeats the random
+    numbers. The first key after ``manual_seed(n)`` is the low 32 bits of n. torch's generator uses only these bits, so
+    an engine with torch's random streams draws the same numbers as torch.
     """
     if generator is None:
         generator = torch.default_generator
@@ -46,7 +47,7 @@ def draw_key(generator: torch.Generator | None) -> int:
 
 
 def drawn_in_order(state: torch.Tensor, keys: list[int]) -> bool:
-    """Whether drawing exactly these keys takes torch's generator from ``state`` to its current state."""
+    """Return whether drawing exactly these keys takes torch's generator from ``state`` to its current state."""
     generator = torch.Generator()
     generator.set_state(state)
     if any(draw_key(generator) != key for key in keys):

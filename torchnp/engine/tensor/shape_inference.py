@@ -1,4 +1,4 @@
-"""Shape inference without data: the specs of an operator's results, from a cache or from torch's meta device."""
+"""Shape inference without data: the specs of an operator's results come from a cache or from torch's meta device."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from torchnp.rpc.exceptions import HandleError, ValueAccessError
 DYNAMIC = "the shapes of results depend on values"  # reason of a refusal
 MAX_CACHED = 1 << 14
 MAX_TRIED = 1 << 20  # elements
-# Python meta functions may infer another dtype than the CPU's: calls up to this many elements are tried on the CPU.
+# Python meta functions may infer another dtype than the CPU's, so calls up to this many elements are tried on the CPU.
 MAX_CHECKED = 1 << 12
-# Overloads whose dtypes, sizes or strides differ between the meta device and the CPU: small calls are tried on the CPU.
-# So are prims, as only the CPU's accept integers.
+# Overloads whose dtypes, sizes or strides differ between the meta device and the CPU. Small calls are tried on the CPU,
+# and so are prims, because they accept integers only on the CPU.
 _OTHERWISE = frozenset((
     "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c",
     "aten::_foreach_pow.Scalar", "aten::_foreach_pow.ScalarList", "aten::_foreach_powsum.Scalar",
@@ -43,7 +43,10 @@ RANGES = frozenset(("linspace", "logspace"))
 
 
 class TensorSpec:
-    """Sizes, strides, storage offset and dtype of a tensor; `spec_of` interns specs, so identity means equality while one is alive."""
+    """Sizes, strides, storage offset and dtype of a tensor.
+
+    `spec_of` interns specs, so equal specs that are alive are identical.
+    """
 
     __slots__ = ("__weakref__", "contiguous", "dtype", "offset", "size", "stride")
 
@@ -52,14 +55,14 @@ class TensorSpec:
         self.contiguous = self.fresh().is_contiguous()
 
     def fresh(self) -> torch.Tensor:
-        """A new meta tensor of this spec."""
+        """Return a new meta tensor with this spec."""
         if not self.offset:
             return torch.empty_strided(self.size, self.stride, dtype=self.dtype, device="meta")
         reach = self.offset + 1 + sum((n - 1) * s for n, s in zip(self.size, self.stride, strict=True) if n)
         return torch.empty(reach, dtype=self.dtype, device="meta").as_strided(self.size, self.stride, self.offset)
 
     def with_stride(self, stride: tuple) -> TensorSpec:
-        """The spec with other strides; the meta device does not always lay results out as the CPU does."""
+        """Return the spec with other strides, because the meta device does not always lay out results like the CPU."""
         if len(stride) != len(self.size) or stride == self.stride:
             return self
         return spec_of(torch.empty_strided(self.size, stride, dtype=self.dtype, device="meta"))
@@ -87,7 +90,7 @@ def _as_array(a: Any) -> Any:
 
 
 def _of_a_convolution(shape: tuple, given: Callable[[int], Any], place: int) -> tuple:
-    """Strides of a convolution's result, which depend on the CPU algorithm: ask the kernel's own rule."""
+    """Return the strides of a convolution's result by the kernel's own rule; they depend on the CPU's algorithm."""
     return strides_of_result(shape, *map(given, range(9)))
 
 
@@ -95,7 +98,7 @@ _SPECS: WeakValueDictionary[tuple, TensorSpec] = WeakValueDictionary()
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
-    """The interned spec of a tensor's metadata."""
+    """Return the interned spec of a tensor's metadata."""
     key = (tensor.size(), tensor.stride(), int(tensor.storage_offset()), tensor.dtype)
     spec = _SPECS.get(key)
     if spec is None:
@@ -104,11 +107,11 @@ def spec_of(tensor: torch.Tensor) -> TensorSpec:
 
 
 class InferredResults:
-    """The inferred results of an operator, flattened: a spec per tensor, None for no tensor, and their grouping.
+    """The inferred results of an operator, flattened: a spec per tensor (None if there is none), and their grouping.
 
-    ``groups`` has an entry per result of the schema: a length for a list, -1 for a tensor. ``expected`` holds strides
-    and holes for the wire, empty if all results are in C order. ``one`` is the spec of the only result, if that is a
-    new tensor or a view. ``floats`` says whether integers become a default dtype that is not the engine's.
+    ``groups`` has an entry per result of the schema: the length of a list, or -1 for a tensor. ``expected`` has the
+    strides and holes for the wire; it is empty if all results are in C order. ``one`` is the spec of the only result,
+    if that is a new tensor or a view. ``floats`` says whether integers become a default dtype that is not the engine's.
     """
 
     __slots__ = ("count", "expected", "floats", "groups", "one", "specs")
@@ -118,7 +121,7 @@ class InferredResults:
         self.groups: list[int] = []
         results = (out,) if plan.single else () if out is None else tuple(out)
         views = []
-        # The rules are for fresh memory; unsafe views only claim to be fresh.
+        # The rules are for new memory; the schemas of unsafe views falsely declare new memory.
         fresh = "new" in plan.returns and plan.base not in wire.UNSAFE_VIEWS
         rules = (
             [_of_a_convolution]
@@ -163,7 +166,7 @@ class InferredResults:
         return bool(dtypes) and not any(d.is_floating_point or d.is_complex for d in dtypes)
 
     def is_floated(self, place: int, given: torch.Tensor) -> bool:
-        """Whether an integer tensor of a list is converted to the default dtype."""
+        """Return whether an integer tensor of a list is converted to the default dtype."""
         spec, default = self.specs[place] if place < len(self.specs) else None, torch.get_default_dtype()
         whole = not (given.dtype.is_floating_point or given.dtype.is_complex)
         return whole and spec is not None and spec.dtype in (default, default.to_complex())
@@ -191,12 +194,12 @@ def infer(plan: OverloadInfo, stand_ins: Callable[[], tuple[tuple, dict[str, Any
         out = on_the_cpu(plan, args, kwargs, error)
     else:
         named = dict(zip(plan.names, args, strict=False)) | kwargs
-        # Arguments that the meta device has resized cannot be tried; and without bags torch may crash.
+        # Arguments that the meta device has resized cannot be tried on the CPU. Without bags, torch may crash.
         resized = given and given != [x.shape for x in _tensors(args)]
         bagless = named.get("include_last_offset") and named["offsets"].shape[0] < 2
         otherwise = plan.name in _OTHERWISE or plan.name.startswith("prims::")
         limit = MAX_TRIED if otherwise else MAX_CHECKED if shaped_by_python(plan.func) else 0
-        # A refusal may name the default dtype, which must be the client's: the server has its own.
+        # An error may name the default dtype. It must be the client's default; the server has another one.
         words = torch.get_default_dtype() is not torch.float32 and not plan.random and not _has_floats((args, kwargs))
         if (limit or words) and not (resized or bagless) and _can_be_tried((args, kwargs), limit or MAX_CHECKED):
             with unmoved(), warnings.catch_warnings(action="ignore"):
@@ -219,7 +222,7 @@ def infer(plan: OverloadInfo, stand_ins: Callable[[], tuple[tuple, dict[str, Any
 def laid_out(
     plan: OverloadInfo, place: int, meta: torch.Tensor, kept: list[torch.Tensor], args: list, kwargs: dict[str, Any]
 ) -> torch.Tensor:
-    """Lay out an empty ``out=`` like a new result of the operator; the meta device makes it row-major.
+    """Lay out an empty ``out=`` like a new result of the operator; the meta device would make it row-major.
 
     ``kept`` holds the outputs that already had the right shape.
     """
@@ -239,7 +242,7 @@ def laid_out(
 
 
 def _with_statistics(plan: OverloadInfo, out: Any, args: tuple) -> Any:
-    """The CPU's saved batch norm statistics: none without training; float32 only if a parameter has another dtype."""
+    """Add the CPU's saved batch norm statistics: empty without training, float32 if a parameter has another dtype."""
     x, *parameters = (a for a in args if isinstance(a, torch.Tensor))
     dtype = torch.float32 if any(p.dtype != x.dtype for p in parameters) else x.dtype
     n = 0 if plan.base.endswith("no_training") else x.shape[1]
@@ -248,7 +251,7 @@ def _with_statistics(plan: OverloadInfo, out: Any, args: tuple) -> Any:
 
 
 def _with_moments(out: Any, args: tuple) -> Any:
-    """The CPU's saved layer norm moments: in the input's dtype, or float32 (as on meta) if a parameter has another."""
+    """Convert the saved layer norm moments to the CPU's dtype: the input's, or float32 if a parameter has another."""
     mixed = any(a is not None and a.dtype != args[0].dtype for a in args[2:4])
     dtype = torch.float32 if mixed else args[0].dtype
     return (out[0], *(moment.to(dtype) for moment in out[1:]))
@@ -259,19 +262,19 @@ def _has_floats(given: Any) -> bool:
 
 
 def _can_be_tried(given: Any, limit: int = MAX_TRIED) -> bool:
-    """Whether CPU tensors of the arguments' shapes are small enough to allocate, to try the operator on them."""
+    """Return whether CPU tensors with the arguments' shapes are small enough to try the operator on them."""
     tensors = list(_tensors(given))
     return sum(a.numel() for a in tensors) <= limit and sum(map(extent, tensors)) <= 4 * limit
 
 
 def extent(a: torch.Tensor) -> int:
-    """Number of storage elements up to a tensor's last element."""
+    """Return the number of storage elements up to a tensor's last element."""
     reach = sum((n - 1) * s for n, s in zip(a.shape, a.stride(), strict=True)) + 1 if a.numel() else 0
     return int(a.storage_offset()) + reach
 
 
 def elsewhere(plan: OverloadInfo, handle: torch.Tensor, meta: torch.Tensor) -> torch.Tensor:
-    """Memory for a result at an empty ``out=``'s offset: in its base if that reaches beyond the offset, else new."""
+    """Return memory for a result at the offset of an empty ``out=``: in its base if that is larger, else new memory."""
     engine = handle._session  # type: ignore[attr-defined]
     if not engine.strided:
         return engine.known(torch.zeros(meta.shape, dtype=meta.dtype).as_strided(meta.shape, meta.stride()))
@@ -291,8 +294,8 @@ def elsewhere(plan: OverloadInfo, handle: torch.Tensor, meta: torch.Tensor) -> t
 def on_the_cpu(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
     """Infer an operator that the meta device lacks or refuses by running it on the CPU, or raise the CPU's error.
 
-    The CPU runs it on zeros and on ones, or on ones and twos if zeros alone fail. Only what both runs agree on is taken
-    to hold for any values.
+    The CPU runs it on zeros and on ones, or on ones and twos if only zeros fail. If both runs agree, their result is
+    assumed to hold for all values.
     """
     if not _can_be_tried((args, kwargs)):
         return _as_without_out(plan, args, kwargs, error)
@@ -331,7 +334,7 @@ _OF_DTYPES = (
 
 
 def _is_of_dtypes(error: Exception) -> bool:
-    """Whether an error is about dtypes: the CPU refuses those whatever the values and the processor; meta may not."""
+    """Return whether an error is about dtypes, which the CPU refuses whatever the values are."""
     return any(word in str(error) for word in _OF_DTYPES)
 
 
@@ -340,7 +343,7 @@ def _is_out_of_bounds(error: Exception) -> bool:
 
 
 def _as_without_out(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
-    """Infer ``out=`` by the functional overload, if a meta function does not know that argument."""
+    """Infer ``out=`` with the functional overload, if a meta function does not have that argument."""
     func = functional_of(plan.func) if plan.is_out and isinstance(error, TypeError) else None
     if func is None:
         raise error
@@ -353,7 +356,7 @@ def _as_without_out(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any], err
 
 
 def _depends(plan: OverloadInfo, error: Exception) -> Exception:
-    """The meta device's error, or a ValueAccessError if that error comes from missing values."""
+    """Return the meta device's error, or a ValueAccessError if that error comes from missing values."""
     if any(word in str(error) for word in ("meta tensor", "Meta tensor", " meta ", "not allocated yet")):
         return ValueAccessError(
             f"{plan.name} looks at values to know the shapes of its results, and they are not here: publish() what it "

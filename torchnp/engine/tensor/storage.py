@@ -1,4 +1,4 @@
-"""What the client knows of a handle's memory, and the operators that move a handle to other memory."""
+"""The extent of a handle's memory, as far as the client knows it, and operators that move a handle to other memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torchnp.rpc.exceptions import HandleError
 
 
 def extent(x: torch.Tensor) -> int:
-    """Number of elements in a tensor's storage; for a handle, as many as its shape and strides span.
+    """Return the number of elements in a tensor's storage; for a handle, the number that its shape and strides span.
 
-    Forward-mode AD requires it to be equal for a tangent and its primal.
+    Forward-mode AD requires that this number is equal for a tangent and its primal.
     """
     if isinstance(x, NoValues):
         return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
@@ -24,7 +24,10 @@ def extent(x: torch.Tensor) -> int:
 
 
 def storage(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Move a handle to other memory: ``x.set_(source)`` of handles (as parametrizations do), or resize an empty out."""
+    """Move a handle to other memory.
+
+    This is ``x.set_(source)`` on handles, which parametrizations use, or the resize of an empty ``out=``.
+    """
     x: Any = args[0]
     if plan.name == "aten::resize_" and not x.numel() and not kwargs:
         x.data = shape_inference.elsewhere(plan, x, torch.empty(args[1], dtype=x.dtype, device="meta"))
@@ -42,7 +45,7 @@ def storage(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 def change_metadata(plan: OverloadInfo, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """``x.t_()`` and the like: point the handle to a new view of the same memory."""
+    """Point the handle to a new view of the same memory, for ``x.t_()`` and similar operators."""
     x = args[0]
     try:
         x.data = view_of(plan.func)(*args, **kwargs)

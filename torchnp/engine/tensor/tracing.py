@@ -1,4 +1,4 @@
-"""Handles under tracers: make_fx (also in torch.func.linearize), torch.fx, torch.jit.trace and torch.compile."""
+"""Support for handles in tracers: make_fx (also in torch.func.linearize), torch.fx, torch.jit.trace, torch.compile."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ NOT_RECORDED = "what a recording cannot hold"
 
 
 def recorded(cls: type, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Retry an operator that a tracer declined for not knowing the handle class, after registering the class with it.
+    """Register the handle class with a tracer that declined an operator because it did not know the class, and retry.
 
-    Otherwise the trace would hold the operator's result of this run as a constant.
+    Otherwise the trace would contain the operator's result in this run as a constant.
     """
     if not take_for_recording(cls):
         raise HandleError(
@@ -27,7 +27,7 @@ def recorded(cls: type, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 def refuse_recording(what: str) -> None:
-    """Raise under a tracer, whose trace would keep a transferred value as a constant."""
+    """Raise HandleError under a tracer, because the trace would keep a transferred value as a constant."""
     if is_recorded() or torch.jit.is_tracing():
         raise HandleError(
             f"{what} in a function that is recorded (by make_fx, torch.func.linearize or torch.jit.trace) happens this once, "

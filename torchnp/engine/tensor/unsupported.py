@@ -1,4 +1,7 @@
-"""What a handle refuses because it has no local values: each error says where they are, the shape and a workaround."""
+"""Methods that a handle refuses because it has no local values.
+
+Each error says where the values are, and gives the shape and a workaround.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from torchnp.engine.tensor.interfaces import EngineProtocol
 
 
-# The operators of Python that NumPy's numbers compute by ufuncs.
+# The Python operators that NumPy's scalars compute with ufuncs.
 _OPERATORS: dict[np.ufunc, Any] = {
     np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.true_divide: operator.truediv,
     np.floor_divide: operator.floordiv, np.remainder: operator.mod, np.power: operator.pow, np.matmul: operator.matmul,
@@ -29,7 +32,7 @@ _OPERATORS: dict[np.ufunc, Any] = {
 
 
 class NoValues:
-    """Mixin that precedes `torch.Tensor` in handles: it refuses, or replaces, methods that would misbehave there."""
+    """Mixin that precedes `torch.Tensor` in handles; it refuses or replaces methods that would misbehave on handles."""
 
     __slots__ = ()
 
@@ -39,7 +42,7 @@ class NoValues:
     _object: Any
 
     def _no_values(self, what: str, function: str = "") -> NoReturn:
-        # NumPy also asks for a handle's values if the handle is left of an array, without mentioning the array.
+        # If a handle is the left operand of an array, NumPy also asks for its values, without mentioning the array.
         also = f"; to combine it with a NumPy array, {_OPERANDS}" if what == _CONVERSION else ""
         text = (
             f"{what} needs values, and this tensor of shape {tuple(self.shape)} is {self._session.where}: "
@@ -59,7 +62,7 @@ class NoValues:
         raise of_comparison(ValueAccessError, text) if file == "testing/_comparison.py" else ValueAccessError(text)
 
     def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Refuse NumPy functions (``np.sum(handle)``): NumPy would call the tensor's methods with its own arguments.
+        """Refuse NumPy functions (``np.sum(handle)``), because NumPy would call torch's methods with its own arguments.
 
         Within `torchnp.np.semantics` they run on the server.
         """
@@ -84,12 +87,12 @@ class NoValues:
         )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Refuse ufuncs, and arrays beside handles, except within `torchnp.np.semantics`."""
+        """Refuse ufuncs, and arrays together with handles, except within `torchnp.np.semantics`."""
         ran = _by_torchnp_np(ufunc, inputs, kwargs, method)
         if ran is not NotImplemented:
             return ran
         if method == "__call__" and isinstance(inputs[0], np.generic) and ufunc in _OPERATORS and not kwargs:
-            return _OPERATORS[ufunc](inputs[0].item(), inputs[1])  # np.float32(2) * x, as of a Python number
+            return _OPERATORS[ufunc](inputs[0].item(), inputs[1])  # np.float32(2) * x becomes 2.0 * x
         if any(isinstance(x, np.ndarray) for x in inputs):
             raise TypeError(f"a NumPy array and a handle cannot be combined: {_OPERANDS}")
         return self._no_values(_CONVERSION, f"np.{ufunc.__name__}")
@@ -101,12 +104,12 @@ class NoValues:
         )
 
     def __copy__(self) -> Any:
-        """``copy.copy``: another handle on the same object, as with any tensor."""
+        """Return another handle on the same object for ``copy.copy``, as for any tensor."""
         handle: Any = self
         return handle.detach().requires_grad_(handle.requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """``copy.deepcopy``: a handle on a copy made by the engine; for leaves only, as with any tensor."""
+        """Return a handle on a copy that the engine makes, for ``copy.deepcopy`` of a leaf, as for any tensor."""
         if id(self) in memo:
             return memo[id(self)]
         handle: Any = self
@@ -127,7 +130,7 @@ class NoValues:
 
 
 def _by_torchnp_np(function: Any, args: tuple, kwargs: dict[str, Any], method: str = "__call__") -> Any:
-    """What `torchnp.np` computes within its `semantics`; NotImplemented outside."""
+    """Return the result of `torchnp.np` within its `semantics`; NotImplemented outside."""
     module = sys.modules.get("torchnp.np.semantics")
     if module is None or not module.is_active():
         return NotImplemented
@@ -135,7 +138,7 @@ def _by_torchnp_np(function: Any, args: tuple, kwargs: dict[str, Any], method: s
 
 
 def _new(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """``new``: a handle of the same dtype, of a size or on data; torch's own would make a plain tensor."""
+    """Replace ``new``: return a handle with the same dtype, of a size or on data; torch's would be a plain tensor."""
     size = args[0] if args and isinstance(args[0], torch.Size) else args or (0,)
     if all(type(n) is int for n in size):
         return self.new_empty(size)
@@ -144,7 +147,7 @@ def _new(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _new_tensor(self: Any, data: Any, *, requires_grad: bool = False, **kwargs: Any) -> Any:
-    """``new_tensor``: a handle on data, by default of the same dtype; torch's own would make a plain tensor."""
+    """Replace ``new_tensor``: return a handle on data, by default with the same dtype; torch's would be plain."""
     dtype = kwargs.get("dtype") or self.dtype
     if isinstance(data, NoValues):
         handle: Any = data
@@ -159,12 +162,12 @@ for _name, _made in {"new": _new, "new_tensor": _new_tensor}.items():
 
 
 def is_count(x: Any) -> bool:
-    """Whether torch would read a tensor's value as an index: 0-d, of an integer dtype but not uint8."""
+    """Return whether torch would read a tensor's value as an index: it is 0-d with an integer dtype, not uint8."""
     return not (x.dim() or x.is_floating_point() or x.is_complex() or x.dtype in (torch.bool, torch.uint8))
 
 
 def way_round(file: str) -> str:
-    """Advice for when code in a torch file asks for values."""
+    """Return advice for an error in which code in a torch file asks for values."""
     if file == "optim/lr_scheduler.py":
         return "A scheduler that looks at a metric runs on the client: give its step() what .publish() gives"
     if file.startswith("optim/"):

@@ -11,10 +11,10 @@ from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, require
 from torchnp.core.errors import dense_dtype, found_dtype
 from torchnp.core.fast_path import exact, is_float
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import real
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.activation import REDUCED_SIGMOID, _threshold, check_approximate, halves
@@ -97,7 +97,7 @@ for _name, _formula, _given, _doc in (
 def _in_vectors(
     grad_output: ndarray, self: ndarray, *limits: Any, whole: Any, rest: Any, loop: Loop = VECTOR, **given: Any
 ) -> ndarray:
-    """Apply ``whole``, and ``rest`` to the tail that does not fill two SIMD vectors; they differ at nan and 0 only."""
+    """Apply ``whole``, but ``rest`` to the tail (shorter than two SIMD vectors); they differ only at nan and 0."""
     y = el.formula(grad_output, self, *limits, of=whole, **given)
     if has_zero_or_nan(self) or any(np.isnan(x) for x in limits if x is not None):
         alone = lambda *parts: el.formula(*parts, *limits, of=rest, **given)
@@ -108,7 +108,7 @@ def _in_vectors(
 def _logit(g: ndarray, x: ndarray, eps: ndarray | None, alone: bool) -> ndarray:
     low, outside = (0, np.nan) if eps is None or eps < 0 else (eps, 0)
     slope = g / (x * (1 - x))
-    if alone:  # torch's scalar code treats -0.0 as 0, and nan as inside
+    if alone:  # torch's scalar code treats -0.0 as 0, and nan as inside the limits
         slope = choose((x == 0) | (x == 1), g * np.asarray(np.inf, g.dtype), slope)
         return choose((x < low) | (x > 1 - low), outside, slope)
     return choose((x >= low) & (x <= 1 - low), slope, outside)
@@ -116,7 +116,7 @@ def _logit(g: ndarray, x: ndarray, eps: ndarray | None, alone: bool) -> ndarray:
 
 rows(
     "logit_backward", _in_vectors,
-    "``g / (x * (1 - x))``; NaN outside [0, 1] without eps, 0 outside [eps, 1 - eps] with it.",
+    "``g / (x * (1 - x))``; without eps NaN outside [0, 1], with eps 0 outside [eps, 1 - eps].",
     cpu="logit_backward_cpu", stepwise=dt.HALVES, loop=AVX512, whole=partial(_logit, alone=False), rest=partial(_logit, alone=True),
 )  # fmt: skip
 rows(
@@ -137,7 +137,7 @@ rows(
     rest=lambda g, x: choose(x <= -3, 0, choose(x < 3, g * (x / 3 + 0.5), g)),
 )  # fmt: skip
 
-# ---------------------------------------------------------------- gradients with a body of their own
+# ---------------------------------------------------------------- gradients written out as functions
 
 _IN_PLACE = (
     "In-place {} backward calculation is triggered with a negative slope which is not supported. This is caused by "
@@ -173,7 +173,7 @@ def leaky_relu_backward(grad_output: ndarray, self: ndarray, negative_slope: Any
 
 @kernel("rrelu_with_noise_backward")
 def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
-    """``g`` times the random slopes of the forward pass, or in evaluation the mean slope where x is not positive."""
+    """``g`` times the random slopes of the forward pass; in evaluation, the mean slope where x is not positive."""
     if training:
         out, read = mul(noise, grad_output), (noise, grad_output)
     else:
@@ -252,7 +252,7 @@ _ROOT_HALF = 0.7071067811865476
 _ROOT_TWO_OVER_PI = 0.7978845608028654
 
 
-# The dtypes that oneDNN has code for, and the gradients' dtypes that it converts to them.
+# The dtypes for which oneDNN has code, and the dtypes of gradients that it converts to these.
 _DENSE = (dt.float32, dt.bfloat16)
 _DENSE_GRADIENTS = (*_DENSE, dt.float16, dt.uint8, dt.int8, *dt.FLOAT8S)
 

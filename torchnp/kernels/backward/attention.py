@@ -31,7 +31,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None
 ):
     """Gradients with respect to query, key and value, from the saved output and logsumexp of each row."""
-    if grad_out is None:  # autograd also calls without a gradient, and torch then returns none
+    if grad_out is None:  # autograd also calls this without a gradient; torch then returns no gradients
         return None, None, None
     dtype, inner = query.dtype, sum_dtype(query, key)
     require("flash_attention_backward", dtype, dt.FLOATS)
@@ -47,9 +47,9 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
 
 
 def _gradients(g, q, k, v, out, log_sum, mask, causal, factor, of_a_key, of_a_value):
-    """Return the gradients of query, key and value, added up by blocks of queries as in torch.
+    """Return the gradients of query, key and value, summed over blocks of queries as in torch.
 
-    ``of_a_key`` and ``of_a_value`` are the numbers of query heads that share one head of key and of value.
+    ``of_a_key`` and ``of_a_value`` are the numbers of query heads that share a key head and a value head.
     """
     dtype, inner, (batch, heads, length, _) = q.dtype, factor.dtype, q.shape
     half, step = dtype in dt.HALVES, queries_at_once(length)

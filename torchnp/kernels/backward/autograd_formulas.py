@@ -8,8 +8,8 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_fits, dim_of, require, wrap_dim
+from torchnp.core.inplace_out_spec import copy_into
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import copy_into
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._conv_checks import Geometry, sizes_back
 from torchnp.kernels._declare_rows import rows
@@ -19,13 +19,12 @@ from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.norm import native_batch_norm_backward
 from torchnp.kernels.backward.pool import _adaptive_avg_pool3d_backward, max_pool2d_with_indices_backward
-from torchnp.kernels.contraction import matmul
 from torchnp.kernels.conv import _slow_conv2d_backward, convolution
 from torchnp.kernels.copy import convert
 from torchnp.kernels.index import gather
 from torchnp.kernels.join import cat
 from torchnp.kernels.lu import check_square
-from torchnp.kernels.mask import masked_fill
+from torchnp.kernels.masked_nonzero import masked_fill
 from torchnp.kernels.matrixnorm import linalg_matrix_exp
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.pool import max_pool2d_with_indices
@@ -33,6 +32,7 @@ from torchnp.kernels.rearrange import flip, sum_to_size
 from torchnp.kernels.reduce import sum_dim
 from torchnp.kernels.scan import cumprod, cumsum
 from torchnp.kernels.slicing import narrow
+from torchnp.kernels.tensor_products import matmul
 from torchnp.kernels.view import expand, view
 from torchnp.layout.stride_rules import contiguous, empty, iterated, layout_of, place, preserved
 
@@ -41,7 +41,7 @@ ndarray = np.ndarray
 
 @kernel("cumprod_backward")
 def cumprod_backward(grad, input, dim, output):
-    """Gradient of `cumprod`, by a division by each factor; from the first zero on, without division."""
+    """Gradient of `cumprod`, by dividing by each factor; from the first zero on, without division."""
     if input.size <= 1 or input.shape[wrap_dim(dim, input.ndim)] == 1:
         return grad
     axis, factors, products = wrap_dim(dim, input.ndim), input.conj(), output.conj()
@@ -51,7 +51,8 @@ def cumprod_backward(grad, input, dim, output):
     zeros = np.cumsum(zero, axis)
     tails = _tails(masked_fill(terms, zeros != 0, 0.0), axis)
     tails = in_place(tails, div(tails, factors))
-    # At the first zero: the product before it, times the sum of the products after it up to the second zero.
+    # The gradient at the first zero: the product before it, times the sum of the products from there to the second
+    # zero.
     first = zero & (zeros == 1)
     following = cumprod(masked_fill(factors, first | (zeros != 1), 1.0), axis)
     following = in_place(following, mul(following, masked_fill(grad, zeros != 1, 0.0)))
@@ -76,7 +77,7 @@ def _laid(out: ndarray, x: ndarray) -> ndarray:
 
 @kernel("matrix_exp_backward")
 def matrix_exp_backward(self, grad):
-    """The gradient of a matrix exponential: the upper right block of a block matrix's exponential."""
+    """The gradient of a matrix exponential, which is the upper right block of the exponential of a block matrix."""
     check_square("matrix_exp_backward", self)
     adjoint = self.swapaxes(-2, -1).conj()
     n = self.shape[-1]
@@ -215,7 +216,7 @@ def _convolution_double_backward(
     if ggI is not None:  # torch computes it with input and output channels exchanged
         found: Any = convolution_backward(gO, ggI, weight, None, *rest, (False, True, False))[1]
         found = found.swapaxes(0, 1)
-        image, places = (gO, ggI) if transposed else (ggI, gO)  # torch cuts the gradient out of their convolution
+        image, places = (gO, ggI) if transposed else (ggI, gO)  # torch slices the gradient out of their convolution
         along = zip(image.shape[2:], places.shape[2:], *(_each(v, gO.ndim - 2) for v in (stride, padding, dilation)))
         whole = [(s + 2 * p - t * (n - 1) - 1) // d + 1 for s, n, t, p, d in along]
         window = (..., *map(slice, found.shape[2:]))
@@ -242,7 +243,7 @@ rows(
 
 @kernel("max_pool2d_backward")
 def max_pool2d_backward(grad_output, self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """The gradient of `max_pool2d`, for which the maxima are found again; torch has it on other devices only."""
+    """The gradient of `max_pool2d`; it finds the maxima again. torch has it on other devices only."""
     rest = (kernel_size, stride, padding, dilation, ceil_mode)
     return max_pool2d_with_indices_backward(grad_output, self, *rest, max_pool2d_with_indices(self, *rest)[1])
 

@@ -34,7 +34,7 @@ def gradients(
     grad_output: ndarray, input: ndarray, weight: ndarray, bias_sizes: Ints | None, stride: Ints, padding: Ints,
     dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool], own: bool = False,
 ) -> tuple[ndarray | None, ndarray | None, ndarray | None]:  # fmt: skip
-    """Compute `convolution_backward`; with ``own``, as torch's own code does, without oneDNN."""
+    """Compute `convolution_backward`; with ``own``, like torch's own code instead of oneDNN."""
     if weight.ndim > 2:
         numbers = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
         checks.check_numbers(*(checks.expand(value, name, weight.ndim - 2) for name, value in numbers.items()))
@@ -93,7 +93,7 @@ def gradients(
 
 
 def _as_weight(x: ndarray | None, weight: ndarray, vendor: bool) -> ndarray | None:
-    """Make the weight's gradient contiguous if the weight is, as oneDNN does for 1x1 kernels.
+    """Make the weight's gradient contiguous if the weight is contiguous, as oneDNN does for 1x1 kernels.
 
     For these, row-major and channels-last formats coincide.
     """
@@ -110,7 +110,7 @@ def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool, grou
 def _check_by_vendor(
     y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, mask: Sequence[bool]
 ) -> checks.Geometry:
-    """Check as oneDNN does: it reads the weight only for the input's gradient, and has one message for all errors."""
+    """Make oneDNN's checks: it reads the weight only for the input's gradient, and has one message for all errors."""
     if not any(mask):
         return g
     for a in (y, w) if mask[0] else (y,):
@@ -133,9 +133,9 @@ def _shape_of_gradient(x: ndarray, w: ndarray, g: checks.Geometry, transposed: b
 def _check_gradient(
     y: ndarray, x: ndarray, w: ndarray, g: checks.Geometry, transposed: bool, groups: int, mask: Sequence[bool]
 ) -> None:
-    """Check as torch's own code does.
+    """Make the checks of torch's own code.
 
-    If only the bias is requested, torch checks nothing but dilated and transposed 3-d convolutions.
+    If only the bias's gradient is requested, torch checks only dilated and transposed 3-d convolutions.
     """
     dims = 3 if x.ndim == 5 else 2
     dilated = not transposed and set(g.dilation) != {1}

@@ -1,4 +1,4 @@
-"""Gradients of indexing, views and lookup tables: zeros with the gradient added where the elements came from."""
+"""Gradients of indexing, views and lookup tables: zeros, with the gradient added where the elements were read."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from torchnp.kernels._memory import RARE, RARE_OR_CHALF, check_size
 from torchnp.kernels._spatial import Ints
 from torchnp.kernels.create import zeros_of
 from torchnp.kernels.embedding import check_indices
-from torchnp.kernels.mask import masked_scatter, masked_select
-from torchnp.kernels.numerics.accumulate import add_rows
+from torchnp.kernels.masked_nonzero import masked_scatter, masked_select
+from torchnp.kernels.numerics.indexed_reductions import add_rows
 from torchnp.kernels.ranges import arange_step
 from torchnp.kernels.scatter import check_filler, index_add, scatter, scatter_add
 from torchnp.kernels.slicing import diagonal, select, slice_tensor
@@ -29,7 +29,7 @@ ndarray = np.ndarray
 
 
 def _copied_zeros(shape: Ints, dtype: np.dtype) -> ndarray:
-    """Return zeros that take no memory, for an operator that copies its input."""
+    """Return zeros that take up no memory, for an operator that copies its input."""
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
@@ -115,9 +115,9 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
 
 @kernel("trace_backward")
 def trace_backward(grad, sizes):
-    """Gradient of a trace: zeros with its value along the diagonal."""
+    """Gradient of a trace: zeros with the trace's gradient along the diagonal."""
     check(len(sizes) == 2, "expected matrix input")
-    if min(sizes) < 0:  # torch makes so many zeros, then an arange of the diagonal's positions
+    if min(sizes) < 0:  # torch makes this many zeros, then an arange of the diagonal's positions
         check(math.prod(sizes) != 0, "upper bound and lower bound inconsistent with step sign")
         arange_step(0, len(zeros_of([math.prod(sizes)], grad.dtype)), sizes[1] + 1)
     check_filler(grad)

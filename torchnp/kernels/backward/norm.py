@@ -32,7 +32,7 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
 def _normalised_gradient(
     grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray, start: float, weight: ndarray | None = None
 ) -> ndarray:
-    """Return the gradient of matrices from the gradient of their normalised form.
+    """Return the gradient of matrices, given that of the normalised matrices.
 
     The weight is applied to the sums of rows, as in torch.
     """
@@ -52,7 +52,7 @@ _FEW: Threshold = 1 << 12  # up to this many elements, NumPy's call overhead out
 
 
 def _quick_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
-    """Return all gradients of few dense float32 rows with weight and bias, bit for bit as the body; else None."""
+    """Return the full kernel's result, bit for bit, for few dense float32 rows with weight and bias; else None."""
     given = (grad_out, input, mean, rstd, weight, bias)
     if not all(type(x) is ndarray and x.dtype is dt.float32 and is_plain(x) for x in given) or input.size > _FEW:
         return None
@@ -95,7 +95,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     centre, inverse = inner(mean).reshape(-1, 1), inner(rstd).reshape(-1, 1)
     factors = None if weight is None else inner(weight).reshape(-1)
     found = np.empty_like(x) if output_mask[0] else None
-    sums: dict[int, tuple[ndarray | None, ndarray | None]] = {}  # each block's sums, by its first row
+    sums: dict[int, tuple[ndarray | None, ndarray | None]] = {}  # each block's sums; the key is its first row
 
     def back(block: slice) -> None:
         g, row, middle, scale = grad[block], x[block], centre[block], inverse[block]
@@ -180,7 +180,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
 def _quick_batch_norm_backward(
     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
 ):
-    """Return all gradients in training mode for dense float32 with weight, bit for bit as the body; else None."""
+    """Return the full kernel's result, bit for bit, for dense float32 with weight in training mode; else None."""
     if train is not True:
         return None
     if type(output_mask) not in (list, tuple) or [*output_mask] != [True] * 3 or type(grad_out) is not ndarray:

@@ -9,8 +9,8 @@ import numpy as np
 
 from torchnp.core.checks import check, check_type, dim_of, refuse_elements
 from torchnp.core.errors import expected_true, not_implemented, shape_text
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, resize
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec, resize
 from torchnp.dtypes import is_inexact
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import empty_in_order
@@ -40,7 +40,7 @@ def _folded(grad: ndarray, x: ndarray, pad: Pads, positions: Callable[[int, int,
 
 
 def _check_grad(grad: ndarray, x: ndarray, pad: Pads, n: int, reflects: bool) -> None:
-    """Check as torch does: of too many dimensions it checks the first ones, and it does not compare batch sizes."""
+    """Check as torch does: with too many dimensions it checks only the first; it does not compare batch sizes."""
     if n == 3 or not reflects:
         check(
             len(pad) == 2 * n,

@@ -73,7 +73,10 @@ def max_pool_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, ind
     return result(scatter_planes(grad, indices, x.shape, n), x, n, volumes=True)
 
 
-_AT_MAXIMA, _SHARED = "Zeros with each gradient added at its maximum.", "Each gradient divided among its window."
+_AT_MAXIMA, _SHARED = (
+    "Zeros with each gradient added at its maximum.",
+    "Each gradient divided over its window's elements.",
+)
 max_pool2d_with_indices_backward, _ = rows(
     "max_pool2d_with_indices_backward max_pool3d_with_indices_backward", max_pool_backward, _AT_MAXIMA
 )

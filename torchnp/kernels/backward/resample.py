@@ -54,9 +54,9 @@ def _backward(grad: ndarray, output_size: Ints, input_size: Ints, *rest: Any, op
     g = dt.cast(grad, dt.opmath(grad.dtype))
     if list(output_size) == list(input_size[2:]):
         if copies:
-            by = linear  # equal sizes copy, whatever the scales
+            by = linear  # if the sizes are equal, elements are copied, whatever the scales
         elif not averages:
-            g = g + g.dtype.type(0)  # torch adds shares to zeros, which leaves no -0.0
+            g = g + g.dtype.type(0)  # torch adds to zeros, which leaves no -0.0
     if "linear" in op and not averages:
         g = without_inf(g, input_size[2:], output_size)
     for d in range(n):
@@ -68,7 +68,7 @@ def _backward(grad: ndarray, output_size: Ints, input_size: Ints, *rest: Any, op
 
 
 _COPIES = "For each input element, the sum of the gradients of its copies."
-_SHARES = "The gradients distributed by the forward op's weights."
+_SHARES = "The gradients, distributed with the weights of the forward op."
 _LOW = "upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward"
 _NEAR = "_upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward"
 _LINEAR = "upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward"

@@ -152,7 +152,7 @@ def _thnn_differentiable_gru_cell_backward(grad_hy, input_gates, hidden_gates, h
 
 # ---------------------------------------------------------------- one layer of an LSTM, as oneDNN runs it
 
-_LSTM = 2  # the only one of torch's RNN modes that it gives to oneDNN
+_LSTM = 2  # the only one of its RNN modes that torch passes to oneDNN
 
 
 @kernel("mkldnn_rnn_layer", differs=["half-opmath"])

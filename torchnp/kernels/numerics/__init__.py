@@ -1,4 +1,4 @@
-"""Numerical building blocks of kernels: fused and compensated arithmetic, polynomials, blocks, products.
+"""Numerical routines for kernels: fused and compensated arithmetic, polynomials, blocks, products.
 
 These modules declare no operators.
 """

@@ -19,15 +19,15 @@ STRIP: Threshold = 1 << 16  # elements
 
 
 def pieces(n: int) -> Iterator[slice]:
-    """Divide ``range(n)`` into parts for `share`; return a single part if more threads do not pay off."""
+    """Divide ``range(n)`` into parts for `share`; yield a single part if several threads do not pay off."""
     return blocks(n, piece(n) if n >= LARGE else max(n, 1))
 
 
 def row_major_blocks(sizes: Sequence[int], item: int, budget: int) -> Iterator[tuple[slice, ...]]:
     """Yield slices of an array's first dimensions for blocks of about ``budget`` bytes.
 
-    An index takes ``item`` bytes. A block spans several indices of a dimension only if it has the later dimensions as a
-    whole.
+    One index of the last of these dimensions takes ``item`` bytes. A block spans several indices of a dimension only if
+    it contains all of the later dimensions.
     """
     some, steps = max(budget // max(item, 1), 1), []
     for size in reversed(sizes):
@@ -87,7 +87,7 @@ def by_tiles(
     return tuple(outs)
 
 
-FILLED: Threshold = 1 << 14  # elements beside which filling a strip with a limit is faster than NumPy's scalar loop
+FILLED: Threshold = 1 << 14  # elements; from here on, filling a strip with the limit is faster than NumPy's scalar loop
 
 
 def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
@@ -110,12 +110,12 @@ def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
     return in_strips(chain, x.reshape(-1)).reshape(x.shape)
 
 
-MANY: Threshold = 1 << 14  # elements from which three passes over bits are faster than a branch for each
+MANY: Threshold = 1 << 14  # elements; from here on, three passes over bits are faster than a branch for each element
 _BITS = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
 
 
 def choose(condition: ndarray, a: Any, b: Any) -> ndarray:
-    """Compute ``np.where(condition, a, b)``; for many elements by bit masks, because np.where branches for each.
+    """Compute ``np.where(condition, a, b)``; for many elements with bit masks, because np.where branches for each.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def has_zero_or_nan(x: ndarray) -> bool:
     if x.dtype not in FLOATS:
         return not x.all()
     unsigned = _BITS[x.dtype.itemsize][1].type
-    magnitude = x[None].view(unsigned) & ~unsigned(0) >> unsigned(1)  # of an array, not of a NumPy scalar, which warns
+    magnitude = x[None].view(unsigned) & ~unsigned(0) >> unsigned(1)  # [None]: NumPy scalars would warn
     infinity = np.asarray(np.inf, x.dtype).view(unsigned)
     return bool((magnitude - unsigned(1) >= infinity).any())  # 0 becomes the largest number
 
@@ -157,7 +157,7 @@ def _blend(condition: ndarray, dtype: np.dtype, a: ndarray, b: ndarray) -> ndarr
         x.reshape(-1).view(t) for x, t in zip((condition, out, a, b), (np.int8, *[unsigned] * 3))
     )
 
-    nothing = [x.size == 1 and x[0] == 0 for x in (first, second)]  # if one is 0, the other's bits are kept or cleared
+    nothing = [x.size == 1 and x[0] == 0 for x in (first, second)]  # if one is 0, a mask on the other is enough
 
     def strips(piece: slice) -> None:
         size = min(STRIP, piece.stop - piece.start)
@@ -166,7 +166,7 @@ def _blend(condition: ndarray, dtype: np.dtype, a: ndarray, b: ndarray) -> ndarr
             part = to[strip]
             one, other = (x if x.size == 1 else x[strip] for x in (first, second))
             n = part.size
-            # All mask bits are set where the condition holds; if ``a`` is zero, where it does not.
+            # All mask bits are set where the condition is true; if ``a`` is zero, where it is false.
             wide[:n] = np.subtract(bits[strip], 1, narrow[:n]) if nothing[0] else np.negative(bits[strip], narrow[:n])
             mask = wide[:n].view(unsigned)
             if nothing[0]:

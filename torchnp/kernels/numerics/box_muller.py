@@ -14,7 +14,7 @@ from torchnp.kernels.numerics.fma import fma_into, horner
 
 
 def libm(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
-    """Apply a function of Python's math module to a float64 array: NumPy's vector code may differ in the last bit."""
+    """Apply a function of Python's math module to a float64 array; NumPy's vector code may differ in the last bit."""
     return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 
 

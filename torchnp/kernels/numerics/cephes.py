@@ -1,7 +1,7 @@
 """Bessel and Airy functions by the approximations of the Cephes Math Library, in torch's order of operations.
 
-Functions of float32 are computed in float32, as in torch. Where torch's compiler makes an FMA of a product and a sum,
-these functions use `fast_fma`, or `fma` if the sum cancels.
+Functions of float32 are computed in float32, as in torch. Where torch's compiler turns a product and a sum into an FMA,
+these functions use `fast_fma`, or `fma` if terms cancel.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def chebyshev(t: ndarray, coefficients: Sequence[float]) -> ndarray:
 
 
 def piecewise(x: ndarray, inner: ndarray, of_inner: Function, of_outer: Function) -> ndarray:
-    """Apply one function where ``inner`` is true and another elsewhere, each only to its own elements."""
+    """Apply one function where ``inner`` is true, and another elsewhere, each to these elements only."""
     if inner.all():
         return of_inner(x)
     if not inner.any():

@@ -64,7 +64,7 @@ def _blocks(x: ndarray, w: ndarray, out: Ints, groups: int, copies: int) -> Iter
 
 
 def _as_points(kernel: Ints, dilation: Ints, c: int, out: Ints, groups: int, channels_last: bool) -> bool:
-    """Return whether to lay out columns as one row per point, with channels innermost."""
+    """Return whether to lay out columns with one row per point and channels innermost."""
     dense = groups == 1 and min(dilation) == max(dilation) == 1
     return dense and (channels_last or kernel[-1] * c > 2 * out[-1])
 

@@ -1,7 +1,7 @@
-"""The error function and its complements, within an ulp or two of torch's libraries.
+"""The error function and its complements, within one or two ulps of torch's libraries.
 
-Below 1.25 they use the rational functions of Sun Microsystems' fdlibm, above it the scaled complement. There SciPy's
-functions are up to 5 ulps off, and its erfc up to 20 in the tail, because it rounds the square in the exponent.
+Below 1.25 they use the rational functions of Sun Microsystems' fdlibm, above it the scaled complement. Above 1.25,
+SciPy's functions are up to 5 ulps off, and its erfc up to 20 in the tail, because it rounds the square in the exponent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ODD = (1.4185284561428284e-07, -5.668487500319663e-06, 8.76374073437647e-05, -0
 _TERMS = [np.array(c, np.float32) for c in _ODD]
 _TERMS_OF_ROOT = [np.array(c / 2 ** (6 - k + 0.5), np.float32) for k, c in enumerate(_ODD)]  # for x / sqrt(2)
 _ONE, _HALF = np.array(1, np.float32), np.array(0.5, np.float32)
-MANY: Threshold = 1 << 12  # float32 elements from which this is faster than SciPy's scalar loop
+MANY: Threshold = 1 << 12  # float32 elements; from here on, this is faster than SciPy's scalar loop
 
 # ---------------------------------------------------------------- float64
 

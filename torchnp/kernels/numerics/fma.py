@@ -1,8 +1,9 @@
-"""``a * b + c`` with one rounding (FMA), as the compiler makes it in torch's AVX2 kernels, and polynomials by FMA.
+"""``a * b + c`` with one rounding (FMA), as compilers generate for torch's AVX2 kernels, and polynomials with FMA.
 
 `fma` rounds once in float32 and in float64. `fast_fma` rounds twice in float64, because no dtype holds the exact
 product:
-splitting it would cost some fifty times the sum, and gain half an ulp. If the product overflows, `fast_fma` rounds
+splitting it would take about fifty times as long as the sum, and gain half an ulp. If the product overflows, `fast_fma`
+rounds
 once.
 """
 

@@ -37,8 +37,8 @@ def factor(number: Any, dtype: np.dtype) -> ndarray:
 
 
 _LONG: Threshold = 1 << 16  # terms of a sum
-_SMALL: Threshold = 1 << 12  # multiplications; so many or fewer cost less than the function calls around them
-_ROUNDED: Threshold = 400  # multiplications of a matrix below which torch rounds each product before it adds it
+_SMALL: Threshold = 1 << 12  # multiplications; up to this many cost less than the function calls around them
+_ROUNDED: Threshold = 400  # multiplications per matrix; below this, torch rounds each product before adding it
 _COPIED: Threshold = 64  # elements; below this, NumPy's own copy for BLAS costs less than a check of the strides
 
 
@@ -115,7 +115,7 @@ def _product_of_digits(a: ndarray, b: ndarray) -> ndarray:
 
 
 def beta_times(base: ndarray, beta: Any, total: ndarray | None = None, always: bool = False) -> ndarray:
-    """Return beta * base + total; beta 0 ignores base, even NaN; beta 1 multiplies only if ``always``."""
+    """Return beta * base + total. If beta is 0, ignore base, even NaN. If it is 1, multiply only if ``always``."""
     beta = factor(beta, base.dtype)
     if beta == 0:
         return np.zeros(base.shape, dt.opmath(base.dtype)) if total is None else total
@@ -128,7 +128,7 @@ def beta_times(base: ndarray, beta: Any, total: ndarray | None = None, always: b
 
 
 def without_product(base: ndarray, beta: Any, skips_empty: bool = True) -> ndarray:
-    """Return beta * base, for empty factors: torch then calls mul, and the base's dtype must hold the result.
+    """Return beta * base, the result for empty factors; torch calls mul, so the base's dtype must hold the result.
 
     Beta is converted to the base's dtype: integers wrap, and values beyond a half type's range become infinite.
     """

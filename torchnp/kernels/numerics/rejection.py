@@ -2,7 +2,7 @@
 
 A walk samples elements in order from a list of uniform values. It ends after the last element for which the list
 suffices, and returns the number of values that these elements have used. The next walk continues there, with a longer
-list. Whatever depends only on an element's parameters is computed before, for many elements at once.
+list. Everything that depends only on an element's parameters is computed beforehand, for many elements at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 Walk = Callable[[ReadAhead, Iterable[Any], list[float]], int]
-_BLOCK: Threshold = 1 << 11  # elements whose parameters and uniform values are Python lists at a time
+_BLOCK: Threshold = 1 << 11  # elements whose parameters and uniform values are converted to Python lists at a time
 
 
 def sample(
@@ -67,7 +67,7 @@ def _power(x: float, exponent: float) -> float:
 
 
 def gamma(alpha: ndarray) -> tuple[Walk, list[ndarray]]:
-    """Return Marsaglia and Tsang's sampler; for alpha below 1 it scales a sample for alpha + 1."""
+    """Return Marsaglia and Tsang's sampler; for alpha below 1, it scales a sample that it draws for alpha + 1."""
     one, third = alpha.dtype.type(1), alpha.dtype.type(np.float32(1) / np.float32(3))
     kind = np.where(alpha < 1, np.where(alpha == 0, _ZERO, _BELOW_ONE), _PLAIN)
     d = (np.where(alpha < 1, alpha + one, alpha) - third).astype(np.float64)
@@ -95,7 +95,7 @@ def _walk_gamma(ahead: ReadAhead, rows: Iterable[Any], found: list[float]) -> in
                 else:
                     x, normal = normal, None
                 y = 1.0 + c * x
-                if y <= 0.0:  # with a nan shape, the normal alone decides on acceptance
+                if y <= 0.0:  # with a nan shape, only the normal value decides about acceptance
                     continue
                 v = y * y * y
                 w = 1.0 - u[p]
@@ -116,7 +116,7 @@ _QUICK, _THIN = 0.07, 0.013  # Hoermann's limits for ``us``, the distance of u f
 
 
 def poisson(rate: ndarray) -> tuple[Walk, list[ndarray]]:
-    """Return the sampler: products of uniform values for rates below 10, else Hoermann's transformed rejection."""
+    """Return the sampler: multiply uniform values for rates below 10, else use Hoermann's transformed rejection."""
     columns, where = np.zeros((5, rate.size)), rate >= 10
     large = rate[where]
     b = 0.931 + 2.53 * np.sqrt(large)
@@ -259,7 +259,7 @@ def _walk_binomial(ahead: ReadAhead, rows: Iterable[Any], found: list[float]) ->
 def _accepts_binomial(
     k: int, n: float, v: float, spread: float, alpha: float, r: float, m: float, first: float, tail: float, rest: float
 ) -> bool:
-    """Return whether ``k`` passes the test of its probability; only for values that the quick test does not accept."""
+    """Return whether ``k`` passes the test of its probability; needed only if the quick test does not accept ``k``."""
     log = math.log
     bound = first + (n + 1) * log((n - m + 1) / (n - k + 1))
     bound = bound + (k + 0.5) * log(r * (n - k + 1) / (k + 1)) + tail + rest - _tail(k)

@@ -16,13 +16,13 @@ from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 SMALL: Threshold = 12  # longest side; for larger matrices LAPACK takes longer than the call
-# From so many matrices per row on, factors, and triangular systems, are faster for the whole batch at once.
+# Matrices per row; from here on, factorizations and triangular systems are faster for the whole batch at once.
 FACTORED: Threshold = 32
 TRIANGULAR: Threshold = 4
 
 
 def are_many_small(batch: tuple[int, ...], side: int, many: int = FACTORED) -> bool:
-    """Return whether square matrices, or systems with as many unknowns, are faster as one batch than one by one."""
+    """Return whether square matrices, or systems of that size, are computed faster as one batch than one by one."""
     return 0 < side <= SMALL and math.prod(batch) >= many * side
 
 
@@ -38,7 +38,7 @@ def _batch_first(x: ndarray, batch: tuple[int, ...]) -> ndarray:
 
 
 def _exchange(rows: ndarray, i: int, other: ndarray) -> None:
-    """Exchange row ``i`` with row ``other`` of each matrix."""
+    """Swap row ``i`` with row ``other`` of each matrix."""
     index = np.broadcast_to(other, (1, *rows.shape[1:]))
     found = np.take_along_axis(rows, index, 0)[0]
     np.put_along_axis(rows, index, rows[i][None], 0)
@@ -75,7 +75,7 @@ def _substitute(a: ndarray, x: ndarray, upper: bool, unit: bool) -> None:
 
 
 def solve_triangular(a: ndarray, b: ndarray, batch: tuple[int, ...], upper: bool, trans: int, unit: bool) -> ndarray:
-    """Solve triangular systems, of the transposed matrices if ``trans`` is 1, of the adjoint ones if it is 2."""
+    """Solve triangular systems, for the transposed matrices if ``trans`` is 1, for the adjoint ones if it is 2."""
     if trans:
         a, upper = (a.mT if trans == 1 else a.mT.conj()), not upper
     x = _batch_last(b, batch, 2)

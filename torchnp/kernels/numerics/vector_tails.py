@@ -56,14 +56,14 @@ def left_over(strides: Sequence[int], dtype: np.dtype, *operands: np.ndarray, lo
 
 
 def alone_among(dtype: np.dtype, *operands: np.ndarray, loop: Loop = VECTOR) -> np.ndarray:
-    """Return `left_over` for a new result, or for one that is among the operands."""
+    """Return `left_over` for a result that is new or one of the operands."""
     return left_over(iterated([layout_of(x) for x in operands]), dtype, *operands, loop=loop)
 
 
 def vector_or_tail(
     whole: np.ndarray, of: Callable[..., np.ndarray], *operands: np.ndarray, loop: Loop = VECTOR
 ) -> np.ndarray:
-    """Return ``whole``, the result of torch's vector code, with the tail of its scalar code replaced by ``of``."""
+    """Replace the tail of ``whole``, where torch uses scalar code instead of vector code, by the result of ``of``."""
     whole, dtype, target = np.asarray(whole), operands[0].dtype, WRITTEN.target
     beside = isinstance(target, np.ndarray) and (target.shape, target.dtype) == (whole.shape, dtype)
     iterate = (target, *operands) if beside else operands
@@ -78,7 +78,7 @@ def vector_or_tail(
 
 
 def with_double(limit: float, vector: Formula, single: Formula, dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
-    """Call ``vector`` with the limit in ``dtype``, and for the tail ``single`` with the limit in double.
+    """Call ``vector`` with the limit in ``dtype``; for the tail, call ``single`` with the limit in double precision.
 
     The result is row-major.
     """

@@ -21,7 +21,7 @@ Array = Any  # an ndarray, or an array of any library that follows the array API
 
 
 def namespace(x: Array) -> Any:
-    """Return the array API functions for an array: NumPy itself, or what array-api-compat finds."""
+    """Return the array API functions for an array: NumPy itself, or the namespace that array-api-compat finds."""
     if type(x) is ndarray:
         return np
     from array_api_compat import array_namespace
@@ -30,7 +30,7 @@ def namespace(x: Array) -> Any:
 
 
 def aten(name: str) -> Callable[..., Any]:
-    """Return the body of an aten kernel."""
+    """Return the full kernel of an aten operator."""
     return REGISTERED[f"aten::{name}"].body
 
 
@@ -78,7 +78,7 @@ def name_of(dtype: Any) -> str:
 
 
 def check_alike(*arrays: Array, flags: tuple[Array, ...] = ()) -> None:
-    """Raise torch's error for different dtypes or shapes (of ``flags``, only shapes); 0-d operands fit any shape."""
+    """Raise torch's error for different dtypes or shapes (for ``flags``, only shapes); 0-d operands fit any shape."""
     expected = arrays[0].dtype
     for x in arrays:
         if x.dtype != expected:

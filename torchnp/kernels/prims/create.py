@@ -67,7 +67,7 @@ rows(
     differs=["number-wraps", "only-floats-derive"],
 )
 rows(
-    "prims::full_like", either, "An array of another's shape filled with one number.",
+    "prims::full_like", either, "An array of another array's shape, filled with one number.",
     native=partial(_made, of="full_like"), portable=lambda xp, a, fill_value, **_: xp.full_like(a, fill_value),
     like=np.full_like, differs=["fill-overflow", "number-wraps", "only-floats-derive"],
 )  # fmt: skip
@@ -77,7 +77,7 @@ rows(
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None) -> ndarray:
     """A number as a 0-d array."""
     missing = [repr(name) for name, value in (("dtype", dtype), ("device", device)) if value is None]
-    if missing:  # torch's schema lets them be None, its implementation does not
+    if missing:  # torch's schema allows None, but its implementation does not
         plural = "s" if len(missing) > 1 else ""
         raise TypeError(
             f"_scalar_tensor_meta() missing {len(missing)} required keyword-only argument{plural}: {' and '.join(missing)}"

@@ -146,7 +146,7 @@ def _signbit(xp: Any, x: Array) -> Array:
 
 
 def _skip_nan(pick: str) -> Portable:
-    """Return a function that takes the maximum or minimum, but a number rather than nan."""
+    """Return a function for the maximum or minimum that returns nan only if both operands are nan."""
 
     def run(xp: Any, a: Array, b: Array) -> Array:
         if not xp.isdtype(a.dtype, "real floating"):
@@ -179,7 +179,7 @@ for _name, _of in (
 for _name, _of in (("gcd", "gcd"), ("igamma", "igamma"), ("igammac", "igammac"), ("zeta", "special_zeta")):
     binary(_name, _of)
 
-# ---------------------------------------------------------------- prims with a body of their own
+# ---------------------------------------------------------------- prims written out as functions
 
 
 @kernel("prims::div", like=np.divide, differs=["prims-integer-div", "prims-no-promotion", "integer-division-by-zero"])

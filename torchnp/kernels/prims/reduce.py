@@ -19,7 +19,7 @@ ndarray = np.ndarray
 
 
 def _dims(x: Array, dims: Any, output_dtype: Any = None, name: str = "", filled: bool = False) -> list[int]:
-    """Return the dimensions after torch's checks; None fails in the loop, as in torch, though its schemas allow it."""
+    """Return the dimensions after torch's checks; None fails in the loop, as in torch (though its schemas allow it)."""
     for d in dims:
         check_index(x.ndim, d)
     _refuse_dtype(output_dtype, name)
@@ -47,12 +47,12 @@ def _portable(name: str, inp: Array, dims: list[int], **more: Any) -> Array:
     xp = namespace(inp)
     if name == "sum" and not inp.ndim and xp.isdtype(inp.dtype, "complex floating"):
         return inp + xp.zeros_like(inp)  # adding 0 turns -0 into 0, as in torch's sum
-    if name in ("sum", "prod") and xp.isdtype(inp.dtype, "integral"):  # the standard keeps them unsigned
+    if name in ("sum", "prod") and xp.isdtype(inp.dtype, "integral"):  # the standard keeps unsigned sums unsigned
         inp = xp.astype(inp, xp.int64)
     if xp.isdtype(inp.dtype, "bool"):  # the standard adds and orders numbers only
         found = getattr(xp, name)(xp.astype(inp, xp.int64), axis=axes)
         return xp.astype(found, inp.dtype) if name in ("max", "min") else found
-    if name == "var" and xp.isdtype(inp.dtype, "complex floating"):  # the standard has it for real numbers only
+    if name == "var" and xp.isdtype(inp.dtype, "complex floating"):  # the standard has `var` for real numbers only
         parts = [xp.var(part, axis=axes, **more) for part in (xp.real(inp), xp.imag(inp))]
         return parts[0] + parts[1]
     return getattr(xp, name)(inp, axis=axes, **more)
@@ -96,7 +96,7 @@ def prod(inp: Array, dims: Any, *, output_dtype: Any = None) -> Array:
 
 @kernel("prims::var", like=np.var, differs=["correction", "empty-dim", "variance-of-nothing", "prims-count-from-front"])
 def var(inp: Array, dims: Ints | None, correction: float | None = 1, *, output_dtype: Any = None) -> Array:
-    """Mean squared distance from the mean, over N - correction."""
+    """Sum of squared distances from the mean, divided by N - correction."""
     _refuse_dtype(output_dtype, "_var_reduction_meta")
     if type(inp) is ndarray and dims is not None and not is_inexact(inp.dtype):
         dims = list(dict.fromkeys(dims))  # torch checks the dtype before repeated dimensions

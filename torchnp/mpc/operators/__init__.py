@@ -1,1 +1,1 @@
-"""Operators of aten on shares. Importing the package registers them in `torchnp.mpc.operators.registry.OPS`."""
+"""Operators of aten on shares. Importing the modules registers them in `torchnp.mpc.operators.registry.OPS`."""

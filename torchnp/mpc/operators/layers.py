@@ -1,4 +1,4 @@
-"""Matrix products, convolutions, pools and softmax, with the gradients that torch has operators for."""
+"""Matrix products, convolutions, pooling, softmax and batch norm on shares, with the gradient operators of torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torchnp.mpc.shares import SharedSum
 
 
 def product(p: FixedPoint, name: str, x: Any, y: Any, **options: Any) -> SharedSum:
-    """A bilinear operator with the fractional bits of both arguments, one of which may be public."""
+    """Compute a bilinear operator; the result has the sum of both fractional bits. One argument may be public."""
     if secret(x) and secret(y):
         return p.bilinear(name, x, y, **options)
     compute = bilinear.function(name, options)
@@ -32,13 +32,13 @@ def product(p: FixedPoint, name: str, x: Any, y: Any, **options: Any) -> SharedS
 
 @op("mm", "bmm")
 def mm(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """Matrix product."""
+    """Return the matrix product."""
     return p.at(product(p, "matmul", x, y), result_bits(p, call))
 
 
 @op("addmm")
 def addmm(p: FixedPoint, call: Call, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> SharedSum:
-    """``beta * bias + alpha * x @ y``"""
+    """Return ``beta * bias + alpha * x @ y``."""
     bits = result_bits(p, call)
     total = _scaled_to(
         p, product(p, "matmul", x, y) if secret(x) or secret(y) else _known_product(p, x, y), alpha, bits
@@ -55,7 +55,7 @@ def _known_product(p: FixedPoint, x: Any, y: Any) -> SharedSum:
 
 
 def _scaled_to(p: FixedPoint, x: SharedSum, number: Any, bits: int) -> SharedSum:
-    if number == int(number):  # before it is rounded
+    if number == int(number):  # multiply before rounding
         return p.at(p.scaled(x, int(number)), bits)
     return p.scaled(p.at(x, bits), number)
 
@@ -75,7 +75,7 @@ def convolution(
     p: FixedPoint, call: Call, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int,
 ) -> SharedSum:  # fmt: skip
-    """Convolution, in one Beaver product."""
+    """Compute a convolution, with one Beaver triple."""
     options = _options(weight, stride, padding, dilation, transposed, output_padding, groups)
     bits = result_bits(p, call)
     if not secret(x) and not secret(weight):
@@ -103,7 +103,7 @@ def convolution_backward(
     p: FixedPoint, call: Call, grad: Any, x: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any,
     dilation: Any, transposed: bool, output_padding: Any, groups: int, output_mask: Any,
 ) -> tuple[SharedSum | None, ...]:  # fmt: skip
-    """The gradients with respect to input, weight and bias."""
+    """Return the gradients with respect to input, weight and bias."""
     options = _options(weight, stride, padding, dilation, transposed, output_padding, groups)
     if not secret(grad) and not (secret(x) and secret(weight)):
         grad = shared(p, grad, p.bits)
@@ -119,15 +119,15 @@ def convolution_backward(
     return tuple(found)
 
 
-# ---------------------------------------------------------------- windows of pools
+# ---------------------------------------------------------------- pooling windows
 
 
 def windows(
     shape: tuple, kernel: Any, stride: Any, padding: Any, dilation: Any, out: tuple
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For two-dimensional windows, the places of their elements in an image, and whether they are inside.
+    """Return the flat indices of the elements of two-dimensional windows in an image, and whether they are inside it.
 
-    Both have shape ``(outputs, elements)``.
+    Both arrays have shape ``(outputs, elements)``.
     """
     pairs = [
         v if len(v) == 2 else [*v, *v]
@@ -146,7 +146,7 @@ def windows(
 
 
 def scattered(w: np.ndarray, places: np.ndarray, valid: np.ndarray, shape: tuple) -> np.ndarray:
-    """Sums of window elements at their places: each column of ``places`` is without repetition."""
+    """Add window elements at their indices in an image; no column of ``places`` may contain an index twice."""
     total = np.zeros((*w.shape[:-2], shape[0] * shape[1]), np.int64)
     for i in range(places.shape[1]):
         ok = valid[:, i]
@@ -163,7 +163,7 @@ def max_pool2d_with_indices(
     p: FixedPoint, call: Call, x: SharedSum, kernel_size: Any, stride: Any = (), padding: Any = (0,),
     dilation: Any = (1,), ceil_mode: bool = False,
 ) -> tuple[SharedSum, SharedSum]:  # fmt: skip
-    """The largest element of each window, and its index in the image; what is left of windows outside never wins."""
+    """Return the largest element of each window, and its index in the image; elements outside are never the largest."""
     spec = call.results[0]
     assert spec is not None
     out = tuple(spec.size[-2:])
@@ -188,7 +188,7 @@ def max_pool2d_with_indices_backward(
     p: FixedPoint, call: Call, grad: Any, x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
     ceil_mode: bool, indices: Any,
 ) -> SharedSum:  # fmt: skip
-    """Gradients in the places of the largest elements."""
+    """Return the gradients at the indices of the largest elements."""
     image = (x if secret(x) else public(x)).shape[-2:]
     value = shared(p, grad, p.bits)
     if not secret(indices):
@@ -217,11 +217,11 @@ def _counts(valid: np.ndarray, kernel_size: Any, include: bool, override: Any, o
 def _averages(
     p: FixedPoint, image: tuple, out: tuple, kernel: Any, stride: Any, padding: Any, include: Any, override: Any
 ) -> Any:
-    """Places, validity and weights of the windows of an average pool."""
+    """Return the indices of the elements in average pooling windows, their validity, and their weights."""
     padding = _two(padding)
     padding = list(padding) if len(padding) == 2 else [*padding, *padding]
     places, valid = windows(image, kernel, stride, padding, [1], out)
-    wider = tuple(n + 2 * q for n, q in zip(image, padding))  # padding counts, but not what ceil_mode adds
+    wider = tuple(n + 2 * q for n, q in zip(image, padding))  # padding counts, but not the elements that ceil_mode adds
     _, within = windows(wider, kernel, stride, [0], [1], out)
     return places, valid, 1 / _counts(valid, kernel, include, override, within).astype(np.float64)
 
@@ -231,7 +231,7 @@ def avg_pool2d(
     p: FixedPoint, call: Call, x: SharedSum, kernel_size: Any, stride: Any = (), padding: Any = (0,),
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None,
 ) -> SharedSum:  # fmt: skip
-    """Means of windows."""
+    """Return the mean of each window."""
     spec = call.results[0]
     assert spec is not None
     out = tuple(spec.size[-2:])
@@ -247,7 +247,7 @@ def avg_pool2d_backward(
     p: FixedPoint, call: Call, grad: SharedSum, x: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool, divisor_override: Any,
 ) -> SharedSum:  # fmt: skip
-    """The gradient of means of windows."""
+    """Return the gradient of `avg_pool2d`."""
     image = (x if secret(x) else public(x)).shape[-2:]
     value = shared(p, grad, p.bits)
     out = value.shape[-2:]
@@ -261,7 +261,7 @@ def avg_pool2d_backward(
 
 
 def _softmax_parts(p: FixedPoint, x: SharedSum, dim: int) -> tuple[SharedSum, SharedSum, SharedSum]:
-    """``x`` minus the largest, its exponentials and their sum, with the dimension last."""
+    """Return ``x`` minus its largest element, the exponentials of that, and their sum; ``dim`` is moved to the end."""
     rows = p.each(lambda w: np.moveaxis(w, dim, -1) if w.ndim else w[None], x)
     top, _ = functions.largest(p, rows)
     below = p.each(lambda w, t: w - t[..., None], rows, top)
@@ -275,14 +275,14 @@ def _back(p: FixedPoint, x: SharedSum, dim: int, shape: tuple) -> SharedSum:
 
 @op("_softmax")
 def softmax(p: FixedPoint, call: Call, x: SharedSum, dim: int, half_to_float: bool) -> SharedSum:
-    """Exponentials over their sum."""
+    """Return the exponentials divided by their sum."""
     _, powers, total = _softmax_parts(p, x, dim)
     return _back(p, p.times(powers, functions.reciprocal(p, total), p.bits), dim, x.shape)
 
 
 @op("_log_softmax")
 def log_softmax(p: FixedPoint, call: Call, x: SharedSum, dim: int, half_to_float: bool) -> SharedSum:
-    """The logarithm of the softmax."""
+    """Return the logarithm of the softmax."""
     below, powers, total = _softmax_parts(p, x, dim)
     result = _back(p, p.subtract(below, functions.log(p, total)), dim, x.shape)
     result.hint = powers, total
@@ -291,7 +291,7 @@ def log_softmax(p: FixedPoint, call: Call, x: SharedSum, dim: int, half_to_float
 
 @op("_log_softmax_backward_data")
 def log_softmax_backward(p: FixedPoint, call: Call, grad: Any, output: SharedSum, dim: int, dtype: Any) -> SharedSum:
-    """``grad - softmax * sum(grad)``"""
+    """Return ``grad - softmax * sum(grad)``."""
     value = shared(p, grad, p.bits)
     if isinstance(output, SharedSum) and output.hint is not None:
         powers, total = output.hint
@@ -310,7 +310,7 @@ def log_softmax_backward(p: FixedPoint, call: Call, grad: Any, output: SharedSum
 def batch_norm_no_training(
     p: FixedPoint, call: Call, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
 ) -> tuple[Any, ...]:
-    """``(x - mean) / sqrt(var + eps) * weight + bias`` per channel."""
+    """Return ``(x - mean) / sqrt(var + eps) * weight + bias`` per channel."""
     value = shared(p, x, p.bits)
     ahead = lambda w: w.reshape(-1, *[1] * (len(value.shape) - 2))
     channel = lambda a: p.each(ahead, shared(p, a, p.bits))
@@ -330,9 +330,10 @@ def native_batch_norm_backward(
     p: FixedPoint, call: Call, grad: Any, x: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
     save_invstd: Any, train: bool, eps: float, output_mask: Any,
 ) -> tuple[SharedSum | None, ...]:  # fmt: skip
-    """The gradients with respect to input, weight and bias.
+    """Return the gradients with respect to input, weight and bias.
 
-    In training, the gradient is centred before it meets the centred input: then a rounded mean does not matter.
+    In training, the gradient is centred before it is multiplied by the centred input, so that the rounding of the mean
+    has no effect.
     """
     value, given, bits = shared(p, x, p.bits), shared(p, grad, p.bits), p.bits
     dims = (0, *range(2, len(value.shape)))

@@ -1,4 +1,4 @@
-"""The negative log likelihood of secret classes, by vectors with a single 1."""
+"""The negative log likelihood loss of secret classes, computed with vectors with a single 1."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from torchnp.mpc.operators.registry import PublicArray, op, public, secret, shar
 from torchnp.mpc.operators.selection import unit_vectors
 from torchnp.mpc.shares import SharedSum
 
-_NONE, _MEAN = 0, 1  # torch's numbers of reductions
+_NONE, _MEAN = 0, 1  # torch's numbers for the reductions
 
 
 def _last(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """Classes, the second dimension, last."""
+    """Move the classes from the second to the last dimension."""
     return p.each(lambda w: np.moveaxis(w, 1, -1) if w.ndim > 1 else w, x)
 
 
 def _factors(p: FixedPoint, target: Any, weight: Any, classes: int, ignored: int) -> tuple[Any, int]:
-    """The weight of each sample at its class, 0 elsewhere, of shape ``(samples, classes)``, and its fractional bits.
+    """Return the weight of each sample at its class, 0 elsewhere, and the number of its fractional bits.
 
-    Shares, or public words.
+    The weights are shares or public words, of shape ``(samples, classes)``.
     """
     counts = np.arange(classes) != ignored
     if secret(target):
@@ -49,7 +49,10 @@ def _product(p: FixedPoint, x: SharedSum, factors: Any, bits: int) -> SharedSum:
 
 
 def _total(p: FixedPoint, factors: Any, bits: int, known: bool) -> Any:
-    """The sum of the weights of all samples: a number if it is ``known`` that each counts once, or all is public."""
+    """Return the sum of the weights of all samples.
+
+    It is a number if all weights are public, or if it is ``known`` that each sample counts once.
+    """
     if known:
         return np.float64(math.prod(factors.shape[:-1]))
     if secret(factors):
@@ -62,7 +65,7 @@ def _over(p: FixedPoint, x: SharedSum, total: Any) -> SharedSum:
 
 
 def _each_counts(target: Any, weight: Any, classes: int, ignored: int) -> bool:
-    """Whether each sample counts once, whatever its secret class is."""
+    """Return whether each sample counts once, whatever its secret class is."""
     return secret(target) and weight is None and not 0 <= ignored < classes
 
 
@@ -70,7 +73,7 @@ def _each_counts(target: Any, weight: Any, classes: int, ignored: int) -> bool:
 def nll_loss_forward(
     p: FixedPoint, call: Call, x: Any, target: Any, weight: Any, reduction: int, ignore_index: int
 ) -> tuple[Any, Any]:
-    """Minus the sum, or mean, of the elements of each target's class; a secret target is a class."""
+    """Return minus the sum, or mean, of the elements at each target's class; a secret target must be a class."""
     rows = _last(p, shared(p, x, p.bits))
     classes = rows.shape[-1]
     factors, bits = _factors(p, target, weight, classes, ignore_index)
@@ -88,7 +91,7 @@ def nll_loss_backward(
     p: FixedPoint, call: Call, grad: Any, x: Any, target: Any, weight: Any, reduction: int, ignore_index: int,
     total_weight: Any,
 ) -> SharedSum:  # fmt: skip
-    """Minus the gradient at each target's class."""
+    """Return minus the gradient at each target's class, and 0 elsewhere."""
     shape = x.shape if secret(x) else public(x).shape
     classes = shape[1] if len(shape) > 1 else shape[0]
     factors, bits = _factors(p, target, weight, classes, ignore_index)

@@ -1,4 +1,4 @@
-"""The operators that a secret-shared tensor has: functions of shares and public values, by overload."""
+"""The registry of operators on secret-shared tensors: functions of shares and public values, by overload."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPS: dict[str, Callable[..., Any]] = {}
 
 
 class PublicArray:
-    """A payload that everybody knows: an array of the tensor's own dtype."""
+    """A payload that all parties know: an array with the tensor's own dtype."""
 
     __slots__ = ("array",)
 
@@ -25,7 +25,7 @@ class PublicArray:
 
 
 def op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register ``function(p, call, *args, **kwargs)`` for overloads of aten; one of the arguments is secret."""
+    """Register ``function(p, call, *args, **kwargs)`` for overloads of aten; at least one argument is secret."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
@@ -36,34 +36,34 @@ def op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def bits_of(p: FixedPoint, dtype: torch.dtype) -> int:
-    """The fractional bits of a dtype: none for integers and bools."""
+    """Return the number of fractional bits of a dtype; 0 for integers and bools."""
     return p.bits if dtype.is_floating_point else 0
 
 
 def result_bits(p: FixedPoint, call: Call, i: int = 0) -> int:
-    """The fractional bits of a call's result."""
+    """Return the number of fractional bits of a call's result."""
     spec = call.results[i]
     assert spec is not None
     return bits_of(p, spec.dtype)
 
 
 def public(x: Any) -> Any:
-    """A public argument as an array or a number."""
+    """Return a public argument as an array or a number."""
     return x.array if isinstance(x, PublicArray) else x
 
 
 def secret(x: Any) -> bool:
-    """Whether an argument is secret."""
+    """Return whether an argument is secret."""
     return isinstance(x, SharedSum)
 
 
 def shared(p: FixedPoint, x: Any, bits: int) -> SharedSum:
-    """An argument as shares with the given fractional bits: public values too."""
+    """Return an argument, even a public one, as shares with the given number of fractional bits."""
     if secret(x):
         return p.at(x, bits)
     return p.constant(p.encode(public(x), bits), bits)
 
 
 def refuse(what: str, instead: str) -> TypeError:
-    """The error for a secret value where the protocols need a public one."""
+    """Return the error for a secret value where the protocols need a public one."""
     return TypeError(f"{what} of a secret-shared tensor is secret itself, which has no protocol here: {instead}")

@@ -1,4 +1,4 @@
-"""The largest elements, and elements at secret indices, which are vectors with a single 1."""
+"""Largest elements, and elements at secret indices; secret indices are used as vectors with a single 1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchnp.mpc.shares import SharedSum
 
 
 def _rows(p: FixedPoint, x: SharedSum, dim: Any) -> tuple[SharedSum, list[int]]:
-    """The elements of the given dimensions along the last one; all dimensions if there are none."""
+    """Move the elements of the given dimensions to one last dimension; without given dimensions, take all."""
     n = len(x.shape)
     dims = [dim] if isinstance(dim, int) else list(range(n)) if dim is None or not list(dim) else list(dim)
     dims = sorted(d % max(n, 1) for d in dims) if n else []
@@ -47,25 +47,25 @@ def _extreme(p: FixedPoint, x: SharedSum, dim: Any, keepdim: bool, smallest: boo
 
 @op("amax", "amin", "max", "min")
 def amax(p: FixedPoint, call: Call, x: SharedSum, dim: Any = (), keepdim: bool = False) -> SharedSum:
-    """The largest or smallest element."""
+    """Return the largest or smallest element."""
     return _extreme(p, x, dim, keepdim, call.op.endswith("min"), False)[0]
 
 
 @op("max.dim", "min.dim")
 def max_dim(p: FixedPoint, call: Call, x: SharedSum, dim: int, keepdim: bool = False) -> tuple[SharedSum, ...]:
-    """The largest or smallest element and its index, the first of equal ones."""
+    """Return the largest or smallest element, and the index of its first occurrence."""
     return tuple(_extreme(p, x, dim, keepdim, ".min" in call.op or "::min" in call.op, True))
 
 
 @op("argmax", "argmin")
 def argmax(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool = False) -> SharedSum:
-    """The index of the largest or smallest element."""
+    """Return the index of the largest or smallest element."""
     return _extreme(p, x, dim, keepdim, call.op.endswith("min"), True)[1]
 
 
 @op("any", "any.dim", "all", "all.dim")
 def any_(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool = False) -> SharedSum:
-    """Whether any, or whether all elements are true, by their count."""
+    """Return whether any element is true, or whether all are, computed from the number of true elements."""
     rows, dims = _rows(p, x, dim)
     ones = p.complement(p.zero(rows))
     count = p.each(lambda w: w.sum(-1), ones)
@@ -76,16 +76,16 @@ def any_(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool
 
 # ---------------------------------------------------------------- secret indices
 
-MOST_WORDS = 1 << 24  # of the vectors of one operator's indices, 128 MiB
+MOST_WORDS = 1 << 24  # limit for the vectors of one operator's indices: 128 MiB
 
 
 def vector_length(count: int) -> int:
-    """The power of two that vectors for indices below ``count`` are as long as."""
+    """Return the length of the vectors for indices below ``count``: a power of two."""
     return 1 << max(count - 1, 1).bit_length()
 
 
 def unit_vectors(p: FixedPoint, index: SharedSum, count: int) -> SharedSum:
-    """Vectors with 1 at each index below ``count``, of shape ``(*shape, count)``; kept for the same indices."""
+    """Return vectors, of shape ``(*shape, count)``, with a 1 at each index; they are cached with the indices."""
     length = vector_length(count)
     known = index.hint if isinstance(index.hint, dict) else {}
     if length not in known:
@@ -101,7 +101,7 @@ def unit_vectors(p: FixedPoint, index: SharedSum, count: int) -> SharedSum:
 
 @op("one_hot")
 def one_hot(p: FixedPoint, call: Call, x: SharedSum, num_classes: int = -1) -> SharedSum:
-    """Vectors with a single 1; ``num_classes`` must be given."""
+    """Return vectors with a single 1; ``num_classes`` must be given."""
     if num_classes < 1:
         raise ValueError("one_hot of a secret-shared tensor needs num_classes: how many there are is secret")
     return unit_vectors(p, x, num_classes)
@@ -109,7 +109,7 @@ def one_hot(p: FixedPoint, call: Call, x: SharedSum, num_classes: int = -1) -> S
 
 @op("index_select")
 def index_select(p: FixedPoint, call: Call, x: Any, dim: int, index: Any) -> SharedSum:
-    """Slices at indices, by a product with their vectors where these are secret."""
+    """Return the slices at indices; for secret indices, as a product with their vectors."""
     if not secret(index):
         return linear(p, call, (x, dim, index), {}, (0,))
     bits = result_bits(p, call)
@@ -124,7 +124,7 @@ def index_select(p: FixedPoint, call: Call, x: Any, dim: int, index: Any) -> Sha
 
 
 def _times_vectors(p: FixedPoint, vectors: SharedSum, x: Any, flat: SharedSum) -> SharedSum:
-    """Matrix product of secret vectors and a table; no message if the table is public."""
+    """Return the matrix product of secret vectors and a table; no message is needed if the table is public."""
     if secret(x):
         return p.bilinear("matmul", vectors, flat)
     words = sum(flat.parts)
@@ -133,7 +133,7 @@ def _times_vectors(p: FixedPoint, vectors: SharedSum, x: Any, flat: SharedSum) -
 
 @op("embedding")
 def embedding(p: FixedPoint, call: Call, weight: Any, indices: Any, *_: Any) -> SharedSum:
-    """Rows of a table."""
+    """Return the rows of a table at indices."""
     if not secret(indices):
         rows = public(indices)
         return p.each(lambda w: w[rows], weight)
@@ -149,7 +149,7 @@ def embedding(p: FixedPoint, call: Call, weight: Any, indices: Any, *_: Any) -> 
 def embedding_dense_backward(
     p: FixedPoint, call: Call, grad: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> SharedSum:
-    """Sums of the rows of gradients with the same index."""
+    """Return the sums of the gradient rows that have the same index."""
     if scale_grad_by_freq:
         raise TypeError("embedding: gradients are not scaled by frequencies, as the counts are secret")
     bits = result_bits(p, call)
@@ -170,7 +170,7 @@ def embedding_dense_backward(
 
 @op("gather")
 def gather(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> SharedSum:
-    """An element of a row at each index."""
+    """Return the element at each index of a dimension."""
     if not secret(index):
         return linear(p, call, (x, dim, index), {}, (0,))
     value = shared(p, x, result_bits(p, call))
@@ -192,7 +192,7 @@ def gather(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, *, sparse_gr
 
 
 def _spread(p: FixedPoint, src: SharedSum, dim: int, index: SharedSum, count: int) -> tuple[SharedSum, SharedSum]:
-    """Sums of the elements that go to each of ``count`` places of a dimension, and how many go there."""
+    """Return the sum and the number of the elements that are written at each of ``count`` indices of a dimension."""
     vectors = unit_vectors(p, index, count)
     inside = tuple(map(slice, index.shape))
     each = p.multiply(vectors, p.each(lambda w: w[inside][..., None], src))
@@ -206,7 +206,7 @@ def _padded(w: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 @op("scatter_add")
 def scatter_add(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: Any) -> SharedSum:
-    """Add elements at indices of a dimension."""
+    """Return ``x`` with elements added at indices of a dimension."""
     if not secret(index):
         return linear(p, call, (x, dim, index, src), {}, (0, 3))
     bits = result_bits(p, call)
@@ -220,7 +220,7 @@ def scatter_add(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: An
 
 @op("scatter.src", "scatter.value")
 def scatter(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: Any) -> SharedSum:
-    """Write elements at indices of a dimension, where no secret index repeats."""
+    """Return ``x`` with elements written at indices of a dimension; no secret index may occur twice."""
     bits = result_bits(p, call)
     if isinstance(src, (bool, int, float)) and secret(index) and len((x if secret(x) else public(x)).shape):
         return _filled(p, shared(p, x, bits), dim, index, shared(p, src, bits))
@@ -240,7 +240,7 @@ def scatter(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, src: Any) -
 
 
 def _filled(p: FixedPoint, value: SharedSum, dim: int, index: SharedSum, number: SharedSum) -> SharedSum:
-    """A number in the places of secret indices, which may repeat."""
+    """Return ``value`` with a number written at secret indices, which may occur more than once."""
     dim %= len(value.shape)
     vectors = unit_vectors(p, index, value.shape[dim])
     hits = p.each(lambda w: _padded(np.moveaxis(w.sum(dim), -1, dim), value.shape), vectors, bits=0)
@@ -254,7 +254,7 @@ def _padded_to(shape: tuple[int, ...]) -> Any:
 
 @op("index_copy")
 def index_copy(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, source: Any) -> SharedSum:
-    """Write slices at indices, where no secret index repeats."""
+    """Return ``x`` with slices written at indices; no secret index may occur twice."""
     if not secret(index):
         return linear(p, call, (x, dim, index, source), {}, (0, 3))
     bits = result_bits(p, call)
@@ -273,7 +273,7 @@ def index_copy(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, source: 
 
 @op("index_add")
 def index_add(p: FixedPoint, call: Call, x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> SharedSum:
-    """Add slices at indices."""
+    """Return ``x`` with slices added at indices."""
     bits = result_bits(p, call)
     value, added = shared(p, x, bits), shared(p, source, bits)
     if alpha != 1:

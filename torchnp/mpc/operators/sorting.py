@@ -1,4 +1,4 @@
-"""Sorting: the place of each element by comparisons with all others, in as many rounds for any number of them."""
+"""Sorting: the rank of each element, from comparisons with all others; the number of rounds is always the same."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from torchnp.mpc.operators.registry import op
 from torchnp.mpc.operators.selection import vector_length
 from torchnp.mpc.shares import SharedSum
 
-MOST_PAIRS = 1 << 22  # comparisons at once; each takes some hundred bytes
+MOST_PAIRS = 1 << 22  # limit on comparisons in one step; each takes a few hundred bytes
 
 
 def _ranks(p: FixedPoint, rows: SharedSum) -> SharedSum:
-    """How many elements of the last dimension come before each: the smaller ones, and equal ones that are before it."""
+    """Return, for each element of the last dimension, how many elements come before it in the sorted order.
+
+    These are the smaller elements, and the equal elements with a lower index.
+    """
     n = rows.shape[-1]
     if (pairs := math.prod(rows.shape) * (n - 1) // 2) > MOST_PAIRS:
         raise ValueError(
@@ -35,7 +38,7 @@ def _ranks(p: FixedPoint, rows: SharedSum) -> SharedSum:
 
 
 def _sorted(p: FixedPoint, x: SharedSum, dim: int, descending: bool) -> tuple[SharedSum, SharedSum]:
-    """The elements in order along the last dimension, and for each place the vector with 1 at its element's index."""
+    """Return the elements sorted along the last dimension, and for each of them the vector with a 1 at its index."""
     rows = p.each(lambda w: np.moveaxis(w, dim, -1) if w.ndim else w[None], x)
     n = rows.shape[-1]
     if n < 2 or 0 in rows.shape:
@@ -47,7 +50,10 @@ def _sorted(p: FixedPoint, x: SharedSum, dim: int, descending: bool) -> tuple[Sh
 
 
 def _taken(p: FixedPoint, x: SharedSum, dim: int, descending: bool, places: Any) -> tuple[SharedSum, SharedSum]:
-    """The elements in the given places of the order, and their indices; a dimension less if there is one place."""
+    """Return the elements at the given positions of the sorted order, and their indices.
+
+    If ``places`` is an int, the results lack the dimension.
+    """
     ordered, vectors = _sorted(p, x, dim, descending)
     one = isinstance(places, int)
     back = lambda w: w if one and len(x.shape) else w.reshape(()) if not x.shape else np.moveaxis(w, -1, dim)
@@ -63,7 +69,7 @@ def _taken(p: FixedPoint, x: SharedSum, dim: int, descending: bool, places: Any)
 
 @op("sort", "sort.stable")
 def sort(p: FixedPoint, call: Call, x: SharedSum, dim: int = -1, descending: bool = False, **_: Any) -> tuple[Any, ...]:
-    """The elements in order, equal ones as they were, and their indices."""
+    """Return the sorted elements and their indices; equal elements keep their order."""
     return _taken(p, x, dim, descending, slice(None))
 
 
@@ -71,7 +77,7 @@ def sort(p: FixedPoint, call: Call, x: SharedSum, dim: int = -1, descending: boo
 def topk(
     p: FixedPoint, call: Call, x: SharedSum, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Any, ...]:
-    """The ``k`` largest or smallest elements, in order, and their indices."""
+    """Return the ``k`` largest or smallest elements, sorted, and their indices."""
     return _taken(p, x, dim, largest, slice(k))
 
 
@@ -79,14 +85,14 @@ def topk(
 def kthvalue(
     p: FixedPoint, call: Call, x: SharedSum, k: int, dim: int = -1, keepdim: bool = False
 ) -> tuple[SharedSum, ...]:
-    """The ``k``-th smallest element, and its index."""
+    """Return the ``k``-th smallest element and its index."""
     found = _taken(p, x, dim, False, k - 1)
     return tuple(p.each(lambda w: np.expand_dims(w, dim), f) for f in found) if keepdim and x.shape else found
 
 
 @op("median", "median.dim")
 def median(p: FixedPoint, call: Call, x: SharedSum, dim: int = -1, keepdim: bool = False) -> Any:
-    """The middle element, of two the smaller one, and with a dimension its index."""
+    """Return the middle element, or the smaller of two middle elements; with a dimension, also its index."""
     if call.op == "aten::median":
         x = p.each(np.ravel, x)
     count = x.shape[dim] if x.shape else 1

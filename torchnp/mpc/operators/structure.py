@@ -1,4 +1,7 @@
-"""Operators that are linear in the shares: sums, and elements in other places. Each party runs the table's kernel."""
+"""Operators that are linear in the shares (sums, moves of elements), which each party computes with the table's kernel.
+
+Also products along a dimension.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,18 @@ import numpy as np
 import torchnp
 from torchnp.engine import Call
 from torchnp.mpc.fixed_point import FixedPoint
-from torchnp.mpc.operators.arithmetic import converted
+from torchnp.mpc.operators.elementwise import converted
 from torchnp.mpc.operators.registry import op, public, result_bits, secret, shared
 from torchnp.mpc.shares import SharedSum
 
-# Operators of one secret tensor, the first argument; whatever else they take is public.
+# Operators whose first argument is a secret tensor, and all of whose other arguments are public.
 _OF_ONE = (
     "view_copy", "permute_copy", "slice_copy.Tensor", "expand_copy", "select_copy.int", "unsqueeze_copy",
     "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims", "t_copy", "transpose_copy.int", "alias_copy",
     "diagonal_copy", "unfold_copy", "flip", "roll", "repeat", "tril", "triu", "sum.dim_IntList", "sum", "cumsum",
     "unfold_backward", "unbind_copy.int", "split_copy.Tensor", "split_with_sizes_copy",
 )  # fmt: skip
-# Operators of several secret tensors: the places of these.
+# Operators with several secret tensors, and the positions of these arguments.
 _OF_MORE = {
     "slice_scatter": (0, 1), "select_scatter": (0, 1), "diagonal_scatter": (0, 1),
 }  # fmt: skip
@@ -31,7 +34,7 @@ def _plain(x: Any) -> Any:
 
 
 def _in_dtype(p: FixedPoint, call: Call, x: Any) -> Any:
-    """A secret argument with fractional bits in the dtype of the result, if that has none: torch converts it first."""
+    """Convert a secret argument with fractional bits to the result's dtype if that has none, as torch does first."""
     spec = call.results[0]
     assert spec is not None
     if not secret(x) or x.bits == 0 or spec.dtype.is_floating_point:
@@ -40,7 +43,7 @@ def _in_dtype(p: FixedPoint, call: Call, x: Any) -> Any:
 
 
 def linear(p: FixedPoint, call: Call, args: tuple, kwargs: dict[str, Any], places: tuple[int, ...]) -> Any:
-    """Run a kernel on each party's shares of the arguments in ``places``."""
+    """Run a kernel on each party's shares of the arguments at the positions ``places``."""
     bits = result_bits(p, call)
     values = {i: shared(p, _in_dtype(p, call, args[i]), bits) for i in places}
     named = {k: _plain(a) for k, a in kwargs.items() if k != "dtype"}
@@ -88,7 +91,7 @@ for _name, _places in _OF_MORE.items():
 
 @op("cat", "stack")
 def cat(p: FixedPoint, call: Call, tensors: list, dim: int = 0) -> SharedSum:
-    """Tensors side by side."""
+    """Concatenate or stack tensors."""
     bits = result_bits(p, call)
     each = [shared(p, t, bits) for t in tensors]
     return p.each(lambda *ws: torchnp.table[call.op](list(ws), dim), *each)
@@ -107,7 +110,7 @@ def constant_pad_nd(p: FixedPoint, call: Call, x: SharedSum, pad: Any, value: An
 
 @op("masked_fill.Scalar", "masked_fill.Tensor")
 def masked_fill(p: FixedPoint, call: Call, x: Any, mask: Any, value: Any) -> SharedSum:
-    """``value`` where the mask is true, else ``x``."""
+    """Return ``value`` where the mask is true, else ``x``."""
     bits = result_bits(p, call)
     a, b = shared(p, value, bits), shared(p, x, bits)
     if secret(mask):
@@ -118,13 +121,13 @@ def masked_fill(p: FixedPoint, call: Call, x: Any, mask: Any, value: Any) -> Sha
 
 
 def _last(p: FixedPoint, x: SharedSum, dim: Any) -> SharedSum:
-    """A dimension last, or all of them as one."""
+    """Move a dimension to the end, or flatten all dimensions if ``dim`` is None."""
     return p.each(lambda w: w.reshape(-1) if dim is None or not w.ndim else np.moveaxis(w, dim, -1), x)
 
 
 @op("prod", "prod.dim_int")
 def prod(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool = False, **_: Any) -> SharedSum:
-    """The product, by products of neighbours."""
+    """Return the product, computed by repeated products of neighbours."""
     bits, given = result_bits(p, call), x.shape
     x = p.at(_last(p, _in_dtype(p, call, x), dim), bits)
     if x.shape[-1] == 0:
@@ -140,7 +143,7 @@ def prod(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool
 
 @op("cumprod")
 def cumprod(p: FixedPoint, call: Call, x: SharedSum, dim: int, **_: Any) -> SharedSum:
-    """Products of all elements up to each, by products with those 1, 2, 4, ... places before."""
+    """Return the cumulative product, computed by products with the elements 1, 2, 4, ... positions before."""
     bits, given = result_bits(p, call), x.shape
     x = p.at(_last(p, _in_dtype(p, call, x), dim), bits)
     shift = 1

@@ -1,1 +1,1 @@
-"""Rows for Dask: NumPy kernels of the table, block by block of the batch."""
+"""Rows for Dask: the table's NumPy kernels, called for one block of the batch at a time."""

@@ -1,4 +1,4 @@
-"""Operators that treat the rows of a batch alone, as NumPy kernels on each block of the batch."""
+"""Operators that treat each row of a batch independently: the NumPy kernel runs on each block of the batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torchnp.portable.standard.join import cat as standard_cat
 
 
 def _whole_rows(x: Array) -> Array:
-    """A Dask array in chunks along its first dimension only."""
+    """Rechunk a Dask array so that it is cut only along its first dimension."""
     return x.rechunk(dict.fromkeys(range(1, x.ndim), -1))
 
 
@@ -30,7 +30,7 @@ def _kernel_on_block(block: np.ndarray, *, operator: str, args: tuple, kwargs: d
 
 
 def by_block(name: str, results: int = 1) -> Row:
-    """A row that runs a kernel on each block of its first argument's batch; the other arguments are whole."""
+    """Return a row that runs a kernel on each block of its first argument's batch; other arguments are not cut."""
 
     def row(lib: ArrayLibrary, self: Array, *args: Any, **kwargs: Any) -> Any:
         if not is_lazy(self):
@@ -85,7 +85,7 @@ def embedding(lib: ArrayLibrary, weight: Array, indices: Array, *args: Any, **kw
 
 @portable("aten::gather", on="dask")
 def gather(lib: ArrayLibrary, self: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
-    """Block by block of the batch, unless it is the batch that is gathered."""
+    """Gather in one block of the batch at a time, unless ``dim`` is the batch."""
     if not is_lazy(self) and not is_lazy(index):
         return torchnp.table["aten::gather"](self, dim, index)
     n = index.ndim
@@ -105,7 +105,7 @@ def gather(lib: ArrayLibrary, self: Array, dim: int, index: Array, *, sparse_gra
 
 @portable("aten::view", "aten::reshape", "aten::_unsafe_view", on="dask")
 def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
-    """A reshape that keeps the first dimensions keeps their chunks; else each chunk of rows is cut anew, if it fits."""
+    """Reshape. If the first dimensions stay, so do their chunks; otherwise each chunk of rows is reshaped."""
     size = shape.inferred(self, size)
     if not is_lazy(self) or tuple(self.shape) == size:
         return self if is_lazy(self) else self.reshape(size)
@@ -126,7 +126,7 @@ def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
 
 
 def _in_new_rows(x: Array, size: tuple[int, ...]) -> Array:
-    """A reshape of each chunk, of as many rows as whole new rows take."""
+    """Reshape each chunk, after rechunking so that each holds a whole number of new rows."""
     row, wanted = math.prod(x.shape[1:]), math.prod(size[1:])
     if not x.ndim or not size or not row or not wanted:
         return da.reshape(x, size)
@@ -145,7 +145,7 @@ def _in_new_rows(x: Array, size: tuple[int, ...]) -> Array:
 
 @portable("aten::cat", on="dask")
 def cat(lib: ArrayLibrary, tensors: list[Array], dim: int = 0) -> Array:
-    """NumPy arrays among Dask's are cut into the same chunks."""
+    """Concatenate; NumPy arrays are first cut into the chunks of the Dask arrays."""
     first = next((x for x in tensors if is_lazy(x)), None)
     if first is None or len({x.ndim for x in tensors}) > 1:
         return standard_cat(lib, tensors, dim)
@@ -156,10 +156,10 @@ def cat(lib: ArrayLibrary, tensors: list[Array], dim: int = 0) -> Array:
 
 @portable("aten::mm", "aten::bmm", "aten::matmul", on="dask")
 def matmul(lib: ArrayLibrary, self: Array, other: Array) -> Array:
-    """Products over whole rows: a chunk's product is a sum over no others.
+    """Multiply chunks of whole rows, so that no product needs a sum over several chunks.
 
-    Of matrices that are cut alike along the dimension of the sum, the products of their chunks are added: correlating the
-    columns of a long array gathers nothing.
+    If both matrices are cut in the same way along the dimension of the sum, the products of their chunks are added
+    instead. So correlating the columns of a long array does not gather it.
     """
     matrices = all(is_lazy(x) and x.ndim == 2 for x in (self, other)) and dt.is_inexact(lib.dtype_of(self))
     if matrices and self.chunks[1] == other.chunks[0] and len(self.chunks[1]) > 1:

@@ -1,4 +1,4 @@
-"""Dask as a library: lazy arrays beside NumPy's weights."""
+"""Dask as an array library: lazy arrays, and weights that are NumPy arrays."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from torchnp.portable.rows import Array
 
 
 def is_lazy(x: Any) -> bool:
-    """Whether a value is a Dask array."""
+    """Return whether a value is a Dask array."""
     return isinstance(x, dask.array.Array)
 
 
 class _Functions:
-    """A namespace whose functions are Dask's where an argument is a Dask array, and NumPy's otherwise."""
+    """A namespace that calls Dask's function if an argument is a Dask array, else NumPy's."""
 
     def __init__(self, on_dask: Any, on_numpy: Any, name: str) -> None:
         self._on_dask, self._on_numpy, self.__name__ = on_dask, on_numpy, name
@@ -46,7 +46,7 @@ class _Functions:
 
 
 class DaskLibrary(ArrayLibrary):
-    """``dask.array``. Weights and constants are NumPy arrays, which tasks hold whole."""
+    """``dask.array``. Weights and constants are NumPy arrays, which are not cut into chunks."""
 
     kind = "dask"
 
@@ -66,14 +66,14 @@ class DaskLibrary(ArrayLibrary):
         return np.array(a, order="C")
 
     def to_numpy(self, x: Array) -> np.ndarray:
-        """The values of an array. A Dask array is computed: rows never call this with one."""
+        """Return the values of an array. A Dask array would be computed; rows never pass one."""
         return np.asarray(x.compute()) if is_lazy(x) else np.asarray(x)
 
     def full(self, shape: Sequence[int], value: Any, dtype: Any) -> Array:
         return super().full(shape, value, dtype) if not is_lazy(value) else lazy.broadcast_to(value, tuple(shape))  # type: ignore[attr-defined]
 
     def on_host(self, kernel: Callable[..., Any], args: Any, kwargs: Any, metas: Sequence[Meta] | None) -> list[Any]:
-        """One task with its arguments whole."""
+        """Call the kernel in one task, which gets whole arguments instead of chunks."""
         arrays: list[Array] = []
 
         def numbered(x: Any) -> Any:
@@ -93,11 +93,11 @@ class DaskLibrary(ArrayLibrary):
 
 
 class _Place(int):
-    """The position of a Dask array among those of a call."""
+    """The position of a Dask array among the Dask arrays of a call."""
 
 
 class _HostCall:
-    """A kernel with all arguments but its Dask arrays."""
+    """A kernel with all its arguments except the Dask arrays, which are passed later."""
 
     def __init__(self, kernel: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], results: int) -> None:
         self.kernel, self.args, self.kwargs, self.results = kernel, args, kwargs, results

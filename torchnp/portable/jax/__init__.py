@@ -1,1 +1,1 @@
-"""Rows in JAX's own words."""
+"""Rows that are specific to JAX."""

@@ -1,4 +1,4 @@
-"""Higher-order operators as XLA's control flow, which runs under a trace."""
+"""Higher-order operators as XLA's control flow, which also works under a trace."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Convolutions and max pools by XLA, and what takes the place of convolutions for which it has no fast path on CPUs.
+"""Convolutions and max pooling with XLA, and replacements of convolutions for which XLA has no fast path on CPUs.
 
-Depthwise ones go by slices, and so do those of images smaller than the filter, whose operands XLA exchanges. Strided ones
-of few channels (the stems of image models) take the points of a stride as channels.
+Depthwise convolutions are computed as sums of slices. So are convolutions of images smaller than the filter, whose
+operands XLA swaps. Strided convolutions of few channels (the stems of image models) move the points within a stride to
+the channels.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torchnp.portable.standard import convolution as standard
 from torchnp.portable.standard import pool
 
 Ints = Sequence[int]
-_FEW = 4  # input channels up to which a stride's points become channels
+_FEW = 4  # up to this many input channels, the points within a stride become channels
 
 
 @portable("aten::convolution", on="jax")
@@ -55,7 +56,7 @@ def convolution(
 def _on_cpu(
     lib: ArrayLibrary, x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, groups: int
 ) -> Callable[[Array, Array], Array] | None:
-    """A faster way than XLA's on CPUs, if there is one."""
+    """Return a function that is faster than XLA's convolution on CPUs, or None if there is none."""
     space, kernel = x.shape[2:], w.shape[2:]
     if not all(type(n) is int for n in space):
         return None
@@ -74,7 +75,7 @@ def _on_cpu(
 
 
 def _by_stride(x: Array, w: Array, stride: Ints, padding: Ints) -> Array:
-    """A strided convolution as one without a stride, on images whose channels are the points of a stride."""
+    """Compute a strided convolution as one with stride 1, after moving the points within a stride to the channels."""
     s, n = stride[0], len(stride)
     sizes = [(length + 2 * p - k) // s + 1 for length, p, k in zip(x.shape[2:], padding, w.shape[2:])]
     steps = [-(-k // s) for k in w.shape[2:]]
@@ -100,7 +101,7 @@ def _direct(x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, gro
 def _transposed(
     lib: ArrayLibrary, x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, more: Ints, groups: int
 ) -> Array:
-    """A convolution of the input with zeros between its elements."""
+    """Compute a transposed convolution as a convolution of the input with zeros between its elements."""
     reach = [d * (k - 1) for d, k in zip(dilation, w.shape[2:])]
     return jax.lax.conv_general_dilated(
         x,
@@ -124,7 +125,7 @@ def _max_pool(name: str, n: int) -> None:
         dilation: Ints = (1,),
         ceil_mode: bool = False,
     ) -> Array:
-        """As in torch, the gradient is the first largest element's."""
+        """Max pooling; as in torch, the gradient goes to the first of several largest elements."""
         kernel, stride = pool.sizes_of(kernel_size, stride, n)
         padding, dilation = standard.spread(padding, n), standard.spread(dilation, n)
         ends = []

@@ -28,7 +28,7 @@ _of_floats("aten::rsqrt", jax.lax.rsqrt)
 
 @portable("aten::relu", on="jax")
 def relu(lib: ArrayLibrary, self: Array) -> Array:
-    """Its gradient at 0 is 0, as torch's."""
+    """ReLU whose gradient at 0 is 0, as in torch."""
     return jax.nn.relu(self)
 
 

@@ -1,4 +1,4 @@
-"""Gathers, scatters and indexed writes by XLA's scatter."""
+"""Gathers, scatters and indexed writes with XLA's scatter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def index(lib: ArrayLibrary, self: Array, indices: list[Array | None]) -> Array:
 def index_put(
     lib: ArrayLibrary, self: Array, indices: list[Array | None], values: Array, accumulate: bool = False
 ) -> Array:
-    """A boolean mask whose value is one element is a choice between two arrays."""
+    """Write at indices; for a boolean mask and a single value, choose between two arrays instead."""
     if _of_bools(lib, indices):
         mask = indices[0]
         if accumulate or len(indices) > 1 or mask is None or values.ndim or lib.dtype_of(mask) != dt.bool_:
@@ -40,7 +40,7 @@ def index_put(
 
 
 def _along(self: Array, dim: int, index: Array) -> tuple:
-    """Index arrays of all dimensions: ``index`` in one, and each element's own place in the others."""
+    """Return index arrays for all dimensions: ``index`` for ``dim``, and each element's own position for the others."""
     d = wrap(dim, self.ndim)
     return tuple(
         index if k == d else jnp.reshape(jnp.arange(n), (-1, *[1] * (index.ndim - k - 1)))
@@ -49,7 +49,7 @@ def _along(self: Array, dim: int, index: Array) -> tuple:
 
 
 def _fitting(src: Array, index: Array) -> Array:
-    """The part of a source that an index writes."""
+    """Return the part of a source that an index writes."""
     return src[tuple(slice(0, n) for n in index.shape)]
 
 

@@ -1,4 +1,4 @@
-"""JAX as a library: traces, scans, and calls of the host from compiled programs."""
+"""JAX as an array library: traces, scans, and calls of host functions from compiled programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _X64 = 'jax.config.update("jax_enable_x64", True)'
 
 
 class JaxLibrary(ArrayLibrary):
-    """``jax.numpy``. Programs need 64-bit integers: without x64 JAX would make them 32 bits wide."""
+    """``jax.numpy``. Programs need 64-bit integers, which JAX without x64 would make 32 bits wide."""
 
     kind = "jax"
 
@@ -70,7 +70,7 @@ class JaxLibrary(ArrayLibrary):
         return list(out) if many else [out]
 
     def _numbered(self, x: Any, arrays: list[Array]) -> Any:
-        """An argument with each array replaced by its `Place` in a list."""
+        """Append an argument's arrays to a list, and return the argument with a `Place` for each."""
         if self.is_array(x):
             arrays.append(x)
             return Place(len(arrays) - 1)
@@ -80,7 +80,7 @@ class JaxLibrary(ArrayLibrary):
 
 
 class Place(int):
-    """The position of an array among those of a call."""
+    """The position of an array among the arrays of a call."""
 
 
 def _filled(x: Any, arrays: Sequence[np.ndarray]) -> Any:

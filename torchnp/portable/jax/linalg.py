@@ -1,4 +1,4 @@
-"""Factorizations whose factors the standard does not give."""
+"""Factorizations for which the standard has no function that returns the factors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchnp.portable.standard.linalg import linalg_solve
 
 
 def _factored(A: Array) -> tuple[Array, Array]:
-    """LU factors, and pivots counted from 1."""
+    """Return LU factors, and pivots counted from 1."""
     factors, pivots, _ = jax.lax.linalg.lu(A)
     return factors, (pivots + 1).astype(jnp.int32)
 

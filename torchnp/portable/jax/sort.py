@@ -1,4 +1,4 @@
-"""The largest elements, by XLA's own operation where it has torch's order."""
+"""``topk``, with XLA's own operation if its order is torch's."""
 
 from __future__ import annotations
 

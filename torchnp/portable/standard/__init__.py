@@ -1,1 +1,1 @@
-"""Rows in the array API standard: they run on every library that follows it."""
+"""Rows written with the array API standard; they run on every library that follows it."""

@@ -1,4 +1,4 @@
-"""Activations. Branches that are not taken stay finite, so that gradients are."""
+"""Activations. The branches of ``where`` that are not chosen stay finite, so that gradients are finite."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def log_sigmoid(lib: ArrayLibrary, self: Array) -> Array:
 
 @portable("aten::log_sigmoid_forward")
 def log_sigmoid_forward(lib: ArrayLibrary, self: Array) -> tuple[Array, Array]:
-    """Also ``exp(-abs(x))``, as on the CPU."""
+    """Return log-sigmoid, and ``exp(-abs(x))`` as the buffer, as torch's CPU kernel does."""
     f = lambda x: lib.xp.minimum(x, lib.xp.zeros_like(x)) - lib.xp.log1p(lib.xp.exp(-lib.xp.abs(x)))
     return lib.in_opmath(f, self), lib.in_opmath(lambda x: lib.xp.exp(-lib.xp.abs(x)), self)
 
@@ -146,7 +146,7 @@ def glu(lib: ArrayLibrary, self: Array, dim: int = -1) -> Array:
 
 @portable("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout")
 def dropout(lib: ArrayLibrary, input: Array, p: float, train: bool) -> Array:
-    """In evaluation nothing is dropped; `torchnp.portable.draws` has the masks of training."""
+    """Return the input in evaluation; in training, `torchnp.portable.draws` draws the mask."""
     return NotImplemented if train and p else input
 
 

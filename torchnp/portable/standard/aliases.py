@@ -1,4 +1,4 @@
-"""Second names of operators, which programs saved without decompositions hold; other second names are on the rows."""
+"""Aliases of operators, which programs saved without decompositions contain; other aliases are declared with rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALIASES = {
     "aten::special_expm1": "aten::expm1",
     "aten::special_log1p": "aten::log1p",
 }
-"""Operators that are others."""
+"""The operator that each alias names."""
 
 
 def _alias(name: str, target: str) -> None:

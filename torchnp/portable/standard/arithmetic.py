@@ -1,4 +1,4 @@
-"""Arithmetic: functions of one element, and of two."""
+"""Arithmetic: elementwise functions of one and of two operands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchnp.portable.rows import Array, portable
 
 
 def float_function(name: str, function: str, on: str = "standard") -> None:
-    """Declare a function of the namespace whose integers become floats."""
+    """Declare the row of a function of the namespace that converts integers to floats first."""
     portable(name, on=on)(lambda lib, self: lib.in_opmath(getattr(lib.xp, function), lib.to_float(self)))
 
 
@@ -78,7 +78,7 @@ def sign(lib: ArrayLibrary, self: Array) -> Array:
     if dt.is_bool(lib.dtype_of(self)):
         return self
     zero = lib.number(0, lib.dtype_of(self))
-    # torch's sign of NaN is 0.
+    # In torch, the sign of NaN is 0.
     return lib.astype(self > zero, lib.dtype_of(self)) - lib.astype(self < zero, lib.dtype_of(self))
 
 
@@ -92,7 +92,7 @@ def signbit(lib: ArrayLibrary, self: Array) -> Array:
 
 
 def _rounding(function: str, *names: str) -> None:
-    """Declare a rounding function; integers stay as they are."""
+    """Declare a rounding function, which returns integers unchanged."""
 
     @portable(*names)
     def row(lib: ArrayLibrary, self: Array) -> Array:
@@ -192,7 +192,7 @@ def floor_divide(lib: ArrayLibrary, self: Array, other: Any) -> Array:
         return NotImplemented if dt.is_bool(lib.dtype_of(a)) else lib.xp.floor_divide(a, b)
 
     def divided(x: Array, y: Array) -> Array:
-        """c10's div_floating: the exact quotient, rounded down once."""
+        """Divide as c10's div_floor_floating: the exact quotient, rounded down once."""
         rest = _fmod(lib, x, y)
         quotient = (x - rest) / y
         quotient = lib.xp.where((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)
@@ -205,7 +205,7 @@ def floor_divide(lib: ArrayLibrary, self: Array, other: Any) -> Array:
 
 
 def _fmod(lib: ArrayLibrary, x: Array, y: Array) -> Array:
-    """The remainder with the dividend's sign."""
+    """Return the remainder with the dividend's sign."""
     d = lib.dtype_of(x)
     if not dt.is_inexact(d):
         rest = lib.xp.remainder(x, y)
@@ -247,7 +247,7 @@ def pow_(lib: ArrayLibrary, self: Any, exponent: Any) -> Array:
 
 
 def _integer_power(lib: ArrayLibrary, a: Array, b: Array) -> Array:
-    """Negative powers truncate to 0, but for those of 1 and -1."""
+    """Compute powers of integers; negative powers are truncated to 0, except those of 1 and -1."""
     zero, one = (lib.number(n, lib.dtype_of(a)) for n in (0, 1))
     negative = b < zero
     sign = lib.xp.where(lib.xp.bitwise_and(b, one) == one, a, one)
@@ -325,7 +325,7 @@ def addcdiv(lib: ArrayLibrary, self: Array, tensor1: Array, tensor2: Array, *, v
 
 @portable("aten::lerp.Scalar", "aten::lerp.Tensor")
 def lerp(lib: ArrayLibrary, self: Array, end: Array, weight: Any) -> Array:
-    """From both ends, so that weights near 1 give the end."""
+    """Interpolate from the nearer end, so that weights near 1 give exact values near ``end``."""
     given = lib.promote(self, end)
     w = (
         lib.astype(weight, lib.dtype_of(given[0]))

@@ -1,4 +1,4 @@
-"""Attention as products and a softmax."""
+"""Attention, computed as matrix products and a softmax."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Array:
-    """Rows that a mask hides whole are 0."""
+    """Compute attention; the result of a query whose keys are all masked is 0."""
     if dropout_p:
         return NotImplemented
     if enable_gqa:
@@ -48,6 +48,6 @@ def scaled_dot_product_attention(
 
 
 def _causal(lib: ArrayLibrary, rows: Any, columns: Any) -> Array:
-    """Which keys a query may see: those up to its own place."""
+    """Return a causal mask: a query may see the keys up to its own position."""
     at = lambda n: lib.xp.arange(n, dtype=lib.theirs(dt.int64))
     return lib.xp.expand_dims(at(columns), axis=0) <= lib.xp.expand_dims(at(rows), axis=1)

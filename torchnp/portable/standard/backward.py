@@ -10,13 +10,13 @@ from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import part, wrap
 
-_NONE = 0  # torch's code of losses that are not reduced
+_NONE = 0  # torch's code of ``reduction="none"``
 
 # ---------------------------------------------------------------- activations
 
 
 def _each(lib: ArrayLibrary, function: Callable[..., Array], *operands: Any) -> Array:
-    """A function of promoted operands, halves as float32."""
+    """Call a function on promoted operands; half types are computed in float32."""
     return lib.in_opmath(function, *lib.promote(*operands))
 
 
@@ -25,7 +25,7 @@ def _sigmoid(lib: ArrayLibrary, x: Array) -> Array:
 
 
 def _one_operand(name: str, gradient: Callable[[ArrayLibrary, Array, Array], Array]) -> None:
-    """Declare the gradient of a function without parameters, from the function's operand or its result."""
+    """Declare the gradient of a function without parameters, which takes the function's operand or result."""
 
     @portable(name)
     def row(lib: ArrayLibrary, grad_output: Array, self: Array) -> Array:
@@ -104,7 +104,7 @@ def elu_backward(
     a, s, i = float(alpha), float(scale), float(input_scale)
 
     def f(g: Array, x: Array) -> Array:
-        low = lib.xp.minimum(x, lib.xp.zeros_like(x))  # exp stays finite where it is not taken
+        low = lib.xp.minimum(x, lib.xp.zeros_like(x))  # exp stays finite where this branch is not chosen
         below = g * i * (x + a * s) if is_result else g * (i * a * s) * lib.xp.exp(low * i)
         return lib.xp.where(x <= 0, below, g * s)
 
@@ -120,7 +120,7 @@ def softplus_backward(lib: ArrayLibrary, grad_output: Array, self: Array, beta: 
 
 @portable("aten::log_sigmoid_backward")
 def log_sigmoid_backward(lib: ArrayLibrary, grad_output: Array, self: Array, buffer: Array) -> Array:
-    """From the buffer of the forward operator, as on the CPU."""
+    """Use the buffer of the forward operator, as torch's CPU kernel does."""
 
     def f(g: Array, x: Array, z: Array) -> Array:
         one, zero = lib.xp.ones_like(x), lib.xp.zeros_like(x)

@@ -15,7 +15,7 @@ def _comparison(names: tuple[str, str], function: str) -> None:
     def row(lib: ArrayLibrary, self: Array, other: Any) -> Array:
         a, b = lib.promote(self, other)
         if dt.is_bool(lib.dtype_of(a)) and function not in ("equal", "not_equal"):
-            a, b = lib.astype(a, dt.uint8), lib.astype(b, dt.uint8)  # the standard orders numbers only
+            a, b = lib.astype(a, dt.uint8), lib.astype(b, dt.uint8)  # the standard defines order only for numbers
         return getattr(lib.xp, function)(a, b)
 
 
@@ -118,7 +118,7 @@ def fmin(lib: ArrayLibrary, self: Array, other: Array) -> Array:
 
 @portable("aten::clamp", "aten::clamp.Tensor", "aten::clip", "aten::clip.Tensor")
 def clamp(lib: ArrayLibrary, self: Array, min: Any = None, max: Any = None) -> Array:
-    """Numbers do not change NaNs; tensors' NaNs are the result's."""
+    """Clamp; NaNs of ``self`` stay, and NaN bounds give NaN."""
     d = lib.result_type(*(x for x in (self, min, max) if x is not None))
     x = lib.astype(self, d)
     for bound, choose in ((min, _larger), (max, _smaller)):

@@ -1,4 +1,4 @@
-"""Higher-order operators on arrays with values: branches and loops of Python."""
+"""Higher-order operators on arrays with values, as Python branches and loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions: a product for each point of the filter, on strided slices of the padded input."""
+"""Convolutions: one matrix product for each kernel position, on strided slices of the padded input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ints = Sequence[int]
 
 
 def spread(values: Ints | int, n: int) -> list[int]:
-    """One value a dimension: a single one stands for all."""
+    """Return a value for each dimension; a single value is repeated."""
     if isinstance(values, int):
         return [values] * n
     return list(values) * (n if len(values) == 1 else 1)
@@ -30,7 +30,7 @@ def windows(
     fill: float = 0,
     ceil: bool = False,
 ) -> Iterator[tuple[tuple[int, ...], Array]]:
-    """Each point of a window, and the input as the windows see it there."""
+    """Yield each kernel position, and the strided slice of the input that all windows read there."""
     n = len(kernel)
     sizes, more = [], []
     for i in range(n):
@@ -57,7 +57,7 @@ def windows(
 def correlated(
     lib: ArrayLibrary, x: Array, w: Array, stride: Ints, padding: Ints, dilation: Ints, groups: int
 ) -> Array:
-    """The sum over the points of the filter."""
+    """Compute a convolution as the sum of products over the kernel positions."""
     outputs, n = w.shape[0], w.ndim - 2
     total = None
     for point, seen in windows(lib, x, w.shape[2:], stride, padding, dilation):
@@ -74,7 +74,7 @@ def correlated(
 
 
 def _spread_out(lib: ArrayLibrary, x: Array, stride: Ints) -> Array:
-    """Zeros between the elements of the last dimensions."""
+    """Insert zeros between the elements of the last dimensions."""
     n = len(stride)
     for i in range(n):
         d, s = x.ndim - n + i, stride[i]
@@ -88,7 +88,7 @@ def _spread_out(lib: ArrayLibrary, x: Array, stride: Ints) -> Array:
 
 
 def turned(lib: ArrayLibrary, w: Array, groups: int) -> Array:
-    """The filter of a transposed convolution as that of a convolution: flipped, with inputs and outputs exchanged."""
+    """Convert a transposed convolution's filter to a convolution's: flip it, and swap input and output channels."""
     n = w.ndim - 2
     w = lib.xp.flip(w, axis=tuple(range(2, n + 2)))
     inputs, outputs = w.shape[:2]
@@ -155,7 +155,7 @@ def conv_padding(
     dilation: Ints = (1,),
     groups: int = 1,
 ) -> Array:
-    """``same`` pads as many zeros as the filter reaches out, the odd one behind."""
+    """Convolve with padding by name; ``same`` pads as many zeros as the filter overlaps, an odd one at the end."""
     n = weight.ndim - 2
     if padding == "same":
         reach = [d * (k - 1) for d, k in zip(spread(dilation, n), weight.shape[2:])]

@@ -1,4 +1,4 @@
-"""Copies, conversions and checks. Arrays here are values: a copy and a view are the array itself."""
+"""Copies, conversions and checks. Arrays are immutable here, so a copy or a view is the array itself."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def type_as(lib: ArrayLibrary, self: Array, other: Array) -> Array:
 
 @portable("aten::_assert_tensor_metadata", "aten::sym_constrain_range_for_size", "aten::sym_constrain_range")
 def no_check(lib: ArrayLibrary, *args: Any, **kwargs: Any) -> None:
-    """Sizes and dtypes are checked when the program is called."""
+    """Check nothing, because sizes and dtypes are checked when the program is called."""
 
 
 @portable("aten::_assert_scalar")
@@ -81,6 +81,6 @@ def assert_scalar(lib: ArrayLibrary, self: Any, assert_msg: str) -> None:
 
 @portable("aten::_assert_async", "aten::_assert_async.msg")
 def assert_async(lib: ArrayLibrary, self: Array, assert_msg: str = "Expected Tensor to be non-zero") -> None:
-    """Values are not checked inside a trace, where there are none."""
+    """Check a value, except in a trace, where arrays have no values."""
     if not lib.is_traced(self) and not lib.item(self):
         raise RuntimeError(assert_msg)

@@ -18,7 +18,7 @@ def full(lib: ArrayLibrary, size: Sequence[int], fill_value: Any, *, dtype: Any 
 
 @portable("aten::zeros", "aten::empty.memory_format")
 def zeros(lib: ArrayLibrary, size: Sequence[int], *, dtype: Any = None, **_: Any) -> Array:
-    """An array that torch leaves uninitialized is of zeros."""
+    """Return zeros, also for operators whose result torch leaves uninitialized."""
     return lib.full(size, 0, dt.get_default_dtype() if dtype is None else dtype)
 
 
@@ -90,9 +90,9 @@ def scalar_tensor(lib: ArrayLibrary, s: Any, *, dtype: Any = None, **_: Any) -> 
 
 @portable("aten::arange.start_step")
 def arange_start_step(lib: ArrayLibrary, start: Any, end: Any, step: Any = 1, *, dtype: Any = None, **_: Any) -> Array:
-    """The values are the NumPy kernel's: torch computes each from its index, in double."""
+    """Return the NumPy kernel's values, because torch computes each value from its index, in double precision."""
     numbers = (start, end, step)
-    if not all(isinstance(x, (int, float)) for x in numbers):  # a size of a trace
+    if not all(isinstance(x, (int, float)) for x in numbers):  # a symbolic size in a trace
         d = dt.as_dtype(dtype) if dtype is not None else dt.int64
         return lib.astype(lib.xp.arange(*numbers), d)
     return lib.from_numpy(torchnp.table["aten::arange.start_step"](*numbers, dtype=dtype))

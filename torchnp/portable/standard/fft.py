@@ -10,7 +10,7 @@ from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 Ints = Sequence[int]
-_NONE, _ROOT, _LENGTH = range(3)  # torch's codes of what a transform is divided by
+_NONE, _ROOT, _LENGTH = range(3)  # torch's codes for normalization: by nothing, by sqrt(n), by n
 
 
 def _normalized(lib: ArrayLibrary, x: Array, mode: int, count: int) -> Array:
@@ -53,7 +53,7 @@ _INVERSE = {None: _LENGTH, "backward": _LENGTH, "ortho": _ROOT, "forward": 0}
 
 
 def _resized(lib: ArrayLibrary, x: Array, n: int | None, dim: int) -> Array:
-    """A dimension cut or filled with zeros to a length."""
+    """Cut a dimension to a length, or extend it with zeros."""
     if n is None or x.shape[dim] == n:
         return x
     d = dim % x.ndim

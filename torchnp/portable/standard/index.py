@@ -1,4 +1,4 @@
-"""Indexing by arrays: gathers, embeddings, and writes where the standard can express them."""
+"""Indexing by arrays: gathers, embeddings, and those writes that the standard can express."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchnp.portable.standard.shape import wrap
 
 
 def from_front(lib: ArrayLibrary, index: Array, length: int) -> Array:
-    """Indices with those that count from the end made positive, as int64."""
+    """Return indices as int64, with negative ones counted from the front."""
     index = lib.astype(index, dt.int64)
     return lib.xp.where(index < 0, index + length, index)
 
@@ -43,7 +43,7 @@ def gather(lib: ArrayLibrary, self: Array, dim: int, index: Array, *, sparse_gra
     if not self.ndim or not index.ndim or 0 in index.shape:
         return NotImplemented
     d = wrap(dim, self.ndim)
-    for axis, n in enumerate(index.shape):  # torch lets the index be shorter
+    for axis, n in enumerate(index.shape):  # in torch, the index may be shorter
         if axis != d and self.shape[axis] != n:
             self = self[(slice(None),) * axis + (slice(0, n),) + (slice(None),) * (self.ndim - axis - 1)]
     return lib.xp.take_along_axis(self, lib.astype(index, dt.int64), axis=d)
@@ -57,7 +57,7 @@ def take_along_dim(lib: ArrayLibrary, self: Array, indices: Array, dim: int | No
 
 
 def _flat_places(lib: ArrayLibrary, lengths: Sequence[int], given: list[Array]) -> Array:
-    """The places of several index arrays in the dimensions that they index, merged."""
+    """Combine index arrays of several dimensions into linear indices of these dimensions, merged into one."""
     flat = None
     for n, index in zip(lengths, given):
         at = from_front(lib, index, n)
@@ -67,7 +67,7 @@ def _flat_places(lib: ArrayLibrary, lengths: Sequence[int], given: list[Array]) 
 
 @portable("aten::index.Tensor", "aten::_unsafe_index.Tensor")
 def index(lib: ArrayLibrary, self: Array, indices: list[Array | None]) -> Array:
-    """Integer arrays of one or of adjacent dimensions: those dimensions are merged, and taken from."""
+    """Index by integer arrays: merge the indexed dimensions into one, and take linear indices along it."""
     given = [x for x in indices if x is not None]
     if any(lib.dtype_of(x) in (dt.bool_, dt.uint8) for x in given) or not given:
         return NotImplemented
@@ -113,7 +113,7 @@ def isin(
 
 @portable("aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor")
 def index_fill(lib: ArrayLibrary, self: Array, dim: int, index: Array, value: Any) -> Array:
-    """The places are those that are among the indices."""
+    """Fill where an element's position along ``dim`` is among the indices."""
     if not self.ndim:
         return NotImplemented
     d = wrap(dim, self.ndim)

@@ -1,4 +1,4 @@
-"""Arrays joined: cat, stack."""
+"""Joining arrays: cat, stack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchnp.portable.standard.shape import wrap
 
 @portable("aten::cat", "aten::concat", "aten::concatenate")
 def cat(lib: ArrayLibrary, tensors: list[Array], dim: int = 0) -> Array:
-    """Vectors without elements, which torch skips, count for the dtype only."""
+    """Concatenate; empty 1-d arrays, which torch skips, affect only the dtype."""
     d = lib.result_type(*tensors)
     kept = [x for x in tensors if tuple(x.shape) != (0,)] or tensors[:1]
     kept = [lib.astype(x, d) for x in kept]

@@ -1,4 +1,4 @@
-"""Linear algebra by the standard's optional extension. A library without it has these on the host."""
+"""Linear algebra with the standard's optional extension. Without it, these operators run on the host."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torchnp.portable.rows import Array, portable
 
 
 def _has(lib: ArrayLibrary, function: str) -> bool:
-    """Dask's functions take single matrices in chunks, and no batches: there they run on the host."""
+    """Return whether a library has a function. Dask's count as missing, because they do not take batches."""
     return lib.kind != "dask" and hasattr(getattr(lib.xp, "linalg", None), function)
 
 
 def _success(lib: ArrayLibrary, matrices: Array) -> Array:
-    """LAPACK's information of a batch: 0, since other libraries raise or give NaN instead."""
+    """Return LAPACK's ``info`` for a batch: always 0, because other libraries raise or return NaN instead."""
     return lib.full(matrices.shape[:-2], 0, dt.int32)
 
 
@@ -36,7 +36,7 @@ def linalg_cholesky_ex(
 
 
 def _solved(lib: ArrayLibrary, A: Array, B: Array) -> Array:
-    """Solve for matrices, or for one vector where shapes say so."""
+    """Solve for matrices, or for vectors if the shape of ``B`` implies it."""
     vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
     if vector:
         return lib.xp.squeeze(lib.xp.linalg.solve(A, lib.xp.expand_dims(B, axis=-1)), axis=-1)
@@ -76,4 +76,4 @@ def linalg_det(lib: ArrayLibrary, A: Array) -> Array:
 
 @portable("aten::_linalg_check_errors")
 def linalg_check_errors(lib: ArrayLibrary, info: Array, api_name: str, *, is_matrix: bool) -> None:
-    """Libraries raise by themselves, or give NaN: there is no information of LAPACK's to check."""
+    """Check nothing: libraries raise or return NaN themselves, so there is no ``info`` of LAPACK to check."""

@@ -51,7 +51,7 @@ def huber_loss(lib: ArrayLibrary, self: Array, target: Array, reduction: int = _
 def binary_cross_entropy(
     lib: ArrayLibrary, self: Array, target: Array, weight: Array | None = None, reduction: int = _MEAN
 ) -> Array:
-    """Logarithms are at least -100, as in torch."""
+    """Compute binary cross entropy; logarithms are at least -100, as in torch."""
 
     def f(x: Array, y: Array, w: Array | None) -> Array:
         low = lib.number(-100, lib.dtype_of(x))
@@ -97,7 +97,7 @@ def kl_div(lib: ArrayLibrary, self: Array, target: Array, reduction: int = _MEAN
 def _nll(
     lib: ArrayLibrary, self: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int
 ) -> tuple[Array, Array]:
-    """The loss, and the total weight. Classes are dimension 1, or 0 of one sample."""
+    """Return the loss and the total weight. The class dimension is 1, or 0 for a single sample."""
     d, classes = lib.dtype_of(self), 1 if self.ndim > 1 else 0
     counted = target != ignore_index
     safe = lib.xp.where(counted, target, lib.xp.zeros_like(target))

@@ -1,4 +1,4 @@
-"""Products of matrices. Those of integers keep their width, and halves are multiplied in float32."""
+"""Matrix products. Products of integers keep their width, and half types are multiplied in float32."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def vdot(lib: ArrayLibrary, self: Array, other: Array) -> Array:
 
 
 def _plus_product(lib: ArrayLibrary, self: Array, a: Array, b: Array, beta: Any, alpha: Any) -> Array:
-    """``beta * self + alpha * (a @ b)``; with beta 0 NaNs of ``self`` do not count."""
+    """Return ``beta * self + alpha * (a @ b)``; if beta is 0, ``self`` is ignored, even its NaNs."""
 
     def f(c: Array, x: Array, y: Array) -> Array:
         product = lib.xp.matmul(x, y)
@@ -80,7 +80,7 @@ def addr(lib: ArrayLibrary, self: Array, vec1: Array, vec2: Array, *, beta: Any 
 
 @portable("aten::einsum")
 def einsum(lib: ArrayLibrary, equation: str, tensors: list[Array], *, path: Any = None) -> Array:
-    """By the library's own function, which many have though the standard does not."""
+    """Call the library's own einsum, which many libraries have although the standard lacks it."""
     function = getattr(lib.xp, "einsum", None)
     if function is None:
         return NotImplemented
@@ -90,6 +90,6 @@ def einsum(lib: ArrayLibrary, equation: str, tensors: list[Array], *, path: Any 
 @portable("aten::tensordot")
 def tensordot(lib: ArrayLibrary, self: Array, other: Array, dims_self: list[int], dims_other: list[int]) -> Array:
     if any(self.shape[i] != other.shape[j] for i, j in zip(dims_self, dims_other)):
-        return NotImplemented  # torch broadcasts sizes of 1
+        return NotImplemented  # only torch broadcasts sizes of 1
     f = lambda a, b: lib.xp.tensordot(a, b, axes=(tuple(dims_self), tuple(dims_other)))
     return lib.in_opmath(f, self, other)

@@ -14,7 +14,7 @@ Ints = Sequence[int]
 
 
 def _moments(lib: ArrayLibrary, x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
-    """Deviations from the mean, the mean and the inverse deviation."""
+    """Return the deviations from the mean, the mean, and the inverse standard deviation."""
     mean = lib.xp.mean(x, axis=axes, keepdims=True)
     d = x - mean
     return d, mean, 1 / lib.xp.sqrt(lib.xp.mean(d * d, axis=axes, keepdims=True) + eps)
@@ -113,7 +113,7 @@ def _channels(lib: ArrayLibrary, x: Array | None, ndim: int) -> Array | None:
 def _fixed(
     lib: ArrayLibrary, x: Array, weight: Array | None, bias: Array | None, mean: Array, variance: Array, eps: float
 ) -> Array:
-    """Normalize by given statistics, as one multiplication and one addition."""
+    """Normalize with given statistics, as one multiplication and one addition."""
     scale = 1 / lib.xp.sqrt(_wide(lib, variance) + eps)
     scale = scale if weight is None else scale * _wide(lib, weight)
     shift = -_wide(lib, mean) * scale
@@ -154,7 +154,7 @@ def native_batch_norm_legit_functional(
     momentum: float,
     eps: float,
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """The output, the batch's mean and inverse deviation, and the new running statistics."""
+    """Return the output, the batch's mean and inverse standard deviation, and the new running statistics."""
     if not training:
         rest = weight, bias, running_mean, running_var, momentum, eps
         return *native_batch_norm_legit_no_training(lib, input, *rest), running_mean, running_var
@@ -199,7 +199,7 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Array:
-    """In training a program's `functional` form gives the new statistics: see `torchnp.portable.functionalize`."""
+    """Normalize. In training, `torchnp.portable.functionalize` replaces this by an operator that returns statistics."""
     none: Any = None
     if training:
         return native_batch_norm_legit_functional(lib, input, weight, bias, none, none, True, momentum, eps)[0]
@@ -230,7 +230,7 @@ def instance_norm(
 
 @portable("aten::cosine_similarity")
 def cosine_similarity(lib: ArrayLibrary, x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08) -> Array:
-    """Each step is rounded to its tensor's own dtype, as in torch."""
+    """Return the cosine similarity; each step is rounded to its tensor's own dtype, as in torch."""
     length = lambda v: lib.xp.sqrt(lib.xp.sum(v * v, axis=dim, keepdims=True))
     unit = lambda v, norm: v / lib.xp.maximum(norm, lib.number(eps, lib.dtype_of(norm)))
     own = [

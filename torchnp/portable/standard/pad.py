@@ -14,7 +14,7 @@ from torchnp.portable.standard.shape import part
 
 @portable("aten::constant_pad_nd")
 def constant_pad_nd(lib: ArrayLibrary, self: Array, pad: Sequence[int], value: Any = 0) -> Array:
-    """Negative amounts cut off."""
+    """Pad with a constant; negative amounts remove elements."""
     x = self
     for i in range(0, len(pad), 2):
         d = x.ndim - 1 - i // 2
@@ -28,7 +28,7 @@ def constant_pad_nd(lib: ArrayLibrary, self: Array, pad: Sequence[int], value: A
 
 
 def _taken(lib: ArrayLibrary, x: Array, pad: Sequence[int], places: Any) -> Array:
-    """Take, along each dimension, the elements at computed places."""
+    """Along each dimension, take the elements at the indices that ``places`` computes."""
     for i in range(0, len(pad), 2):
         d = x.ndim - 1 - i // 2
         n = x.shape[d]

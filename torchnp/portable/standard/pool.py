@@ -1,4 +1,4 @@
-"""Pools: extremes and means over windows, adaptive means."""
+"""Pooling: extremes and means over windows, adaptive means."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ints = Sequence[int]
 
 
 def lowest(lib: ArrayLibrary, x: Array) -> Any:
-    """The number below all others of an array's dtype."""
+    """Return the smallest number of an array's dtype."""
     d = lib.dtype_of(x)
     return -math.inf if dt.is_inexact(d) else int(np.iinfo(d).min)
 
@@ -32,7 +32,7 @@ def _maximum_over(
 
 
 def sizes_of(kernel: Ints, stride: Ints, n: int) -> tuple[list[int], list[int]]:
-    """A window's size and its stride, which is the size unless given."""
+    """Return a window's size, and its stride, which defaults to the size."""
     kernel = spread(kernel, n)
     return kernel, spread(stride, n) if stride else kernel
 
@@ -79,7 +79,7 @@ def _max_pool_with_indices(name: str, n: int) -> None:
                 best, index = seen, lib.xp.broadcast_to(place, tuple(seen.shape))
                 inside = self.shape and seen > lowest(lib, self)
                 continue
-            # As in torch, later NaNs win, and of equal elements the first inside the input.
+            # As in torch, a later NaN replaces an earlier one; of equal elements, the first inside the input is taken.
             better = (seen > best) | (~inside & (seen >= best)) if inside is not None else seen > best
             better = better | lib.xp.isnan(seen) if dt.is_inexact(lib.dtype_of(seen)) else better
             best, index = lib.xp.where(better, seen, best), lib.xp.where(better, place, index)
@@ -93,7 +93,7 @@ _max_pool_with_indices("aten::max_pool3d_with_indices", 3)
 
 
 def _counts(x: Array, kernel: Ints, stride: Ints, padding: Ints, ceil: bool, include_pad: bool) -> list[np.ndarray]:
-    """How many elements of each window count, one factor a dimension."""
+    """Return, for each dimension, how many elements of each window are counted."""
     n, found = len(kernel), []
     for i in range(n):
         length, p = x.shape[i - n], padding[i]
@@ -155,7 +155,7 @@ _avg_pool("aten::avg_pool3d", 3)
     "aten::_adaptive_avg_pool3d",
 )
 def adaptive_avg_pool(lib: ArrayLibrary, self: Array, output_size: Ints) -> Array:
-    """The mean over each dimension's bins."""
+    """Return the means over bins, one dimension after the other."""
     output_size = [output_size] if isinstance(output_size, int) else output_size
     n = len(output_size)
     d = lib.dtype_of(self)
@@ -182,7 +182,7 @@ def _binned(lib: ArrayLibrary, x: Array, dim: int, bins: int) -> Array:
     start = np.arange(bins) * length // max(bins, 1)
     end = -(-(np.arange(1, bins + 1) * length) // max(bins, 1))
     counts = end - start
-    at = start[:, None] + np.arange(counts.max(initial=0))  # bins overlap, and have as many as two sizes
+    at = start[:, None] + np.arange(counts.max(initial=0))  # bins may overlap, and have up to two different sizes
     inside = np.reshape(at < end[:, None], (*at.shape, *[1] * (x.ndim - dim - 1)))
     seen = lib.xp.take(x, lib.from_numpy(np.minimum(at, length - 1).reshape(-1)), axis=dim)
     seen = lib.xp.reshape(seen, (*x.shape[:dim], *at.shape, *x.shape[dim + 1 :]))

@@ -1,4 +1,4 @@
-"""The prims. Their kernels in the table call the functions of their arrays' own namespace: they are the rows."""
+"""The prims. Most of the table's kernels call functions of their arrays' own namespace, so they serve as rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_PORTABLE = frozenset(
         "_make_token", "_sink_tokens",
     )
 )  # fmt: skip
-"""Prims that the standard cannot express: strided memory, writes, random streams."""
+"""Prims that the standard cannot express: strided memory, writes, random numbers."""
 
 _HERE = (
     "prims::full", "prims::full_like", "prims::iota", "prims::scalar_tensor", "prims::empty", "prims::empty_strided",

@@ -15,7 +15,7 @@ Dims = int | Sequence[int] | None
 
 
 def axes_of(x: Array, dim: Dims) -> tuple[int, ...]:
-    """The dimensions that torch reduces: none named are all."""
+    """Return the dimensions that torch reduces; an empty ``dim`` means all."""
     dims = [dim] if isinstance(dim, int) else dim
     if not dims or not x.ndim:
         return tuple(range(x.ndim))
@@ -23,7 +23,7 @@ def axes_of(x: Array, dim: Dims) -> tuple[int, ...]:
 
 
 def _summed(lib: ArrayLibrary, x: Array, dtype: Any) -> Array:
-    """The operand of a sum: integers as int64, unless a dtype is asked for."""
+    """Convert the operand of a sum: to ``dtype`` if it is given, else integers to int64."""
     if dtype is not None:
         return lib.astype(x, dtype)
     return x if dt.is_inexact(lib.dtype_of(x)) else lib.astype(x, dt.int64)
@@ -82,7 +82,7 @@ def _variance(lib: ArrayLibrary, x: Array, axes: tuple[int, ...], correction: fl
     if type(count) is int:
         freedom = max(freedom, 0)
     total = lib.xp.sum(squares, axis=axes, keepdims=keepdim)
-    if type(freedom) in (int, float) and freedom == 0:  # 0/0 is NaN, in every library
+    if type(freedom) in (int, float) and freedom == 0:  # makes 0/0 NaN in every library
         return (
             total * lib.number(math.nan, lib.dtype_of(total))
             if count <= 1
@@ -167,7 +167,7 @@ def var_mean_correction(
 def _extreme(lib: ArrayLibrary, function: str, x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
     if not axes:
         return x
-    if dt.is_bool(lib.dtype_of(x)):  # the standard orders numbers only
+    if dt.is_bool(lib.dtype_of(x)):  # the standard defines order only for numbers
         named = "any" if function == "max" else "all"
         return getattr(lib.xp, named)(x, axis=axes, keepdims=keepdim)
     return getattr(lib.xp, function)(x, axis=axes, keepdims=keepdim)
@@ -199,7 +199,7 @@ def min_(lib: ArrayLibrary, self: Array) -> Array:
 
 
 def _position(lib: ArrayLibrary, function: str, x: Array, dim: int | None, keepdim: bool) -> Array:
-    """The index of an extreme; that of NaN if there is one, the first of equal ones."""
+    """Return the index of the first extreme element, or of the first NaN if there is one."""
     if dt.is_bool(lib.dtype_of(x)):
         x = lib.astype(x, dt.uint8)
     if not x.ndim:

@@ -1,4 +1,4 @@
-"""Resampling of images: nearest and linear interpolation as products with small matrices of weights."""
+"""Resampling of images: nearest and linear interpolation, as products with small matrices of weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _sizes(x: Array, output_size: Sequence[int] | None, scales: Scales) -> tuple
 
 
 def _nearest(lib: ArrayLibrary, x: Array, sizes: Sequence[int], scales: Sequence[float | None], exact: bool) -> Array:
-    """Positions are computed in float32, as torch does."""
+    """Resample to the nearest pixel; positions are computed in float32, as in torch."""
     for i, n in enumerate(sizes):
         length, s = x.shape[2 + i], scales[i]
         step = np.float32(1 / s if s else length / n)
@@ -49,7 +49,7 @@ def _linear(lib: ArrayLibrary, x: Array, sizes: Sequence[int], scales: Sequence[
 
 
 def _plain(name: str, n: int, exact: bool) -> None:
-    """Declare a nearest form whose scales are arguments of their own."""
+    """Declare a nearest overload that takes each scale as a separate argument."""
 
     @portable(name)
     def row(lib: ArrayLibrary, self: Array, output_size: Sequence[int], *scales: float | None) -> Array:

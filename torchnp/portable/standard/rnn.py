@@ -54,7 +54,7 @@ def _plain_cell(activation: str) -> Cell:
 
 
 def _parameters(params: Sequence[Array], has_biases: bool, projected: bool) -> list[list[Any]]:
-    """For each layer and direction: input and hidden weights, their biases, and a projection."""
+    """Return, for each layer and direction, the input and hidden weights, their biases, and a projection."""
     size = 2 + 2 * has_biases + projected
     found = []
     for i in range(0, len(params), size):
@@ -74,7 +74,7 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Array, ...]:
-    """The last layer's outputs, then each final state, stacked over layers and directions."""
+    """Return the last layer's outputs, then each final state, stacked over layers and directions."""
     directions = 2 if bidirectional else 1
     swap = lambda v: lib.call("aten::transpose.int", v, 0, 1)
     x = swap(x) if batch_first else x

@@ -17,7 +17,7 @@ Ints = Sequence[int]
 
 
 def wrap(dim: int, ndim: int) -> int:
-    """A dimension counted from the front."""
+    """Return a dimension counted from the front."""
     size = max(ndim, 1)
     if not -size <= dim < size:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-size}, {size - 1}], but got {dim})")
@@ -25,7 +25,7 @@ def wrap(dim: int, ndim: int) -> int:
 
 
 def inferred(x: Array, size: Ints) -> tuple[int, ...]:
-    """Sizes with the one that is -1 computed."""
+    """Return sizes with a -1 replaced by the computed size."""
     sizes = list(size)
     for i, n in enumerate(sizes):
         if type(n) is int and n == -1:
@@ -163,7 +163,7 @@ def tile(lib: ArrayLibrary, self: Array, dims: Ints) -> Array:
 def repeat_interleave(
     lib: ArrayLibrary, self: Array, repeats: int, dim: int | None = None, *, output_size: int | None = None
 ) -> Array:
-    """Each element next to its copies: a new dimension, merged with its own."""
+    """Repeat each element next to itself, by broadcasting a new dimension and merging it with ``dim``."""
     x = lib.xp.reshape(self, (-1,)) if dim is None else self
     d, shape = wrap(0 if dim is None else dim, x.ndim), tuple(x.shape)
     wide = lib.xp.broadcast_to(lib.xp.expand_dims(x, axis=d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :]))
@@ -171,14 +171,14 @@ def repeat_interleave(
 
 
 def part(x: Array, dim: int, at: Any) -> Array:
-    """An array indexed along one dimension."""
+    """Return an array indexed along one dimension."""
     return x[(slice(None),) * dim + (at,) + (slice(None),) * (x.ndim - dim - 1)]
 
 
 def bounds(length: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """The first index and the one after the last, clamped to a dimension's length."""
+    """Return the start and end of a slice, clamped to a dimension's length."""
     low, high = 0 if start is None else start, length if end is None else end
-    if type(length) is not int:  # a size of a trace, of which only its multiples are known
+    if type(length) is not int:  # a symbolic size in a trace, with which little can be computed
         whole = type(high) is int and high >= 2**31
         return low, length if whole else high + length if type(high) is int and high < 0 else high
     first, last, _ = slice(low, high).indices(length)
@@ -232,7 +232,7 @@ def chunk(lib: ArrayLibrary, self: Array, chunks: int, dim: int = 0) -> list[Arr
 
 @portable("aten::tensor_split.indices", "aten::tensor_split.sections")
 def tensor_split(lib: ArrayLibrary, self: Array, at: int | Ints, dim: int = 0) -> list[Array]:
-    """Before and after each index, or in so many parts, the first of which are one longer."""
+    """Split at indices, or into a number of parts; if they can't be equal, the first parts are longer by one."""
     d = wrap(dim, self.ndim)
     if not isinstance(at, int):
         ends = [0, *at, self.shape[d]]
@@ -265,7 +265,7 @@ def unbind(lib: ArrayLibrary, self: Array, dim: int = 0) -> list[Array]:
 
 @portable("aten::diagonal", "aten::diagonal_copy")
 def diagonal(lib: ArrayLibrary, self: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
-    """Elements of the last dimension of the two merged, at steps of its length and one."""
+    """Return the diagonal: merge the two dimensions, and take every ``columns + 1``-th element."""
     a, b = wrap(dim1, self.ndim), wrap(dim2, self.ndim)
     order = [d for d in range(self.ndim) if d not in (a, b)] + [a, b]
     x = lib.xp.permute_dims(self, tuple(order))
@@ -367,7 +367,7 @@ def unfold(lib: ArrayLibrary, self: Array, dimension: int, size: int, step: int)
 
 
 def _written(lib: ArrayLibrary, self: Array, src: Array, dim: int, at: np.ndarray) -> Array:
-    """The places of one dimension: where ``at`` is not negative, the value of ``src`` there."""
+    """Along one dimension, replace position i by element ``at[i]`` of ``src``; keep it where ``at[i]`` is negative."""
     if len(at) and (at < 0).all():
         return self
     shape = [1] * self.ndim
@@ -407,7 +407,7 @@ def select_scatter(lib: ArrayLibrary, self: Array, src: Array, dim: int, index: 
 def diagonal_scatter(
     lib: ArrayLibrary, self: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Array:
-    """Along the first of the two dimensions the source's elements in their rows, where row and column fit."""
+    """Repeat the source's elements along their rows, and choose them where row and column are on the diagonal."""
     a, b = wrap(dim1, self.ndim), wrap(dim2, self.ndim)
     order = [d for d in range(self.ndim) if d not in (a, b)] + [a, b]
     x = lib.xp.permute_dims(self, tuple(order))

@@ -50,7 +50,7 @@ _rows("aten::_log_softmax", ("aten::log_softmax.int", "aten::special_log_softmax
 
 @portable("aten::_safe_softmax")
 def safe_softmax(lib: ArrayLibrary, self: Array, dim: int, dtype: Any = None) -> Array:
-    """Rows of -inf alone are 0."""
+    """Return the softmax; rows that contain only -inf give 0."""
     found = lib.call("aten::softmax.int", self, dim, dtype)
     empty = lib.xp.all(self == float("-inf"), axis=wrap(dim, self.ndim), keepdims=True)
     return lib.xp.where(empty, lib.number(0, lib.dtype_of(found)), found)

@@ -1,4 +1,4 @@
-"""Sorting, and the largest elements."""
+"""Sorting, ``topk`` and medians."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torchnp.portable.standard.shape import part, wrap
 
 
 def sorted_with_places(lib: ArrayLibrary, x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
-    """Values and places in stable order; NaNs are the largest."""
+    """Return the values and indices in stable order; NaNs count as largest."""
     keys = lib.astype(x, dt.uint8) if dt.is_bool(lib.dtype_of(x)) else x
     n = x.shape[dim]
-    if descending:  # stable from behind: of equal elements the first stays first
+    if descending:  # flip before and after the stable sort, so that equal elements stay in order
         at = lib.xp.argsort(lib.xp.flip(keys, axis=dim), axis=dim, stable=True)
         places = lib.xp.flip((n - 1) - lib.astype(at, dt.int64), axis=dim)
     else:
@@ -57,7 +57,7 @@ def topk(
 
 @portable("aten::median.dim")
 def median_dim(lib: ArrayLibrary, self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
-    """The lower of two in the middle; NaN if there is one, at its first place."""
+    """Return the lower of the middle two elements and its index; if there is a NaN, the first one."""
     if not self.ndim or 0 in self.shape or dt.is_bool(lib.dtype_of(self)):
         return NotImplemented
     d = wrap(dim, self.ndim)

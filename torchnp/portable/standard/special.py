@@ -1,4 +1,4 @@
-"""Special functions that the standard lacks, through the table's kernel on the host."""
+"""Special functions that the standard lacks; the table's kernel computes them on the host."""
 
 from __future__ import annotations
 

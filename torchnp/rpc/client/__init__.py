@@ -1,1 +1,1 @@
-"""The client side: torch, and handles on a server's arrays."""
+"""The client side, which runs torch and has handles on a server's arrays."""

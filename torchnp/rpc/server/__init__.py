@@ -1,1 +1,1 @@
-"""Server side of remote tensors. It uses NumPy and no torch."""
+"""The server side of remote tensors, which uses NumPy and no torch."""

@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_names(ledger: Ledger, args: argparse.Namespace) -> None:
-    """Raise ValueError for a dataset that neither the ledger nor server.toml has, or a client that server.toml lacks.
+    """Raise ValueError for a dataset that neither the ledger nor server.toml lists, or a client not in server.toml.
 
     The first budget of a new ledger may name any dataset, and so may a budget with ``--new``.
     """

@@ -1,4 +1,4 @@
-"""``torchnp owner ops``: list the operators that keep a row label, and the rule of each."""
+"""``torchnp owner ops``: list the operators that keep a row label, and the rule for each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shown(as_json: bool) -> str:
 def table() -> str:
     """Return the list as a Markdown table with one row per rule.
 
-    An asterisk says that the in-place variant keeps the label too.
+    An asterisk marks operators whose in-place variant keeps the label too.
     """
     rules = listed()
     by_rule: dict[str, list[str]] = {}

@@ -22,7 +22,7 @@ from torchnp.rpc.server.monitoring.metrics import check_installed
 from torchnp.rpc.server.monitoring.rlimits import this_machines
 from torchnp.rpc.server.privacy.row_labels import dataset_of
 
-# Settings that only a token has, and the server's settings that a token may override.
+# The settings of a token: those that only tokens have, and those of the server that a token may override.
 _OF_TOKEN = (
     Setting("hash", TEXT, None, ""),
     Setting("certificate", TEXT, None, ""),

@@ -34,7 +34,7 @@ VERSION = 8
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_MESSAGE = MAX_FRAME + 8
-# flow-control window: maximum cost of the frames that one side has sent and the other has not yet taken.
+# Flow-control window: maximum cost of the frames that one side has sent and the other side has not yet taken.
 WINDOW = 4 << 20
 LONG = 1 << 15  # messages of at least this many bytes are not copied into a joint write
 OVERHEAD = 64  # cost of a frame in addition to its bytes
@@ -96,8 +96,8 @@ class Ints(Items, tag=4):
 
 Arg = Item | Items | Ints
 
-# The layout that the client expects of a result: None for a new tensor in C order, HOLE if there is no tensor, else
-# strides.
+# The layout that the client expects for a result: None for a new tensor in C order, HOLE if there is no tensor,
+# otherwise strides.
 HOLE: Literal[0] = 0
 Expected = None | Literal[0] | Annotated[list[UInt], msgspec.Meta(max_length=MAX_NDIM)]
 
@@ -122,7 +122,7 @@ class Op(_Frame, tag=0):
 
 
 def package() -> str:
-    """Return a description of this side's package, for the error message about two sides that differ."""
+    """Return this side's torchnp and target torch versions, for the error message if client and server differ."""
     return f"{torchnp.__version__} for torch {torchnp.target()}"
 
 
@@ -156,7 +156,7 @@ class Data(_Frame, tag=2):
 
 
 class Del(_Frame, tag=3):
-    """Delete objects to which no handle refers any more.
+    """Delete objects that no longer have a handle.
 
     Their ids are given as ranges; ``seq`` is the next sequence number.
 
@@ -182,7 +182,7 @@ class Sync(_Frame, tag=6):
 
 
 class Terms(_Frame):
-    """Terms of a noised sum or mean of clipped rows; either the noise ``sigma`` or the cost ``eps`` is given."""
+    """Terms of a noised sum or mean of clipped rows, with either the noise ``sigma`` or the cost ``eps``."""
 
     reduce: Name
     clip: float
@@ -210,7 +210,7 @@ class QuoteRequest(_Frame, tag=8):
 
 
 class Wait(_Frame, tag=12):
-    """Ask whether objects have values: answered by `Status`, or by the earliest failure that they depend on."""
+    """Ask whether objects have values; the answer is `Status`, or the earliest failure on which they depend."""
 
     request: UInt
     seq: UInt
@@ -218,7 +218,7 @@ class Wait(_Frame, tag=12):
 
 
 class Packed(_Frame, tag=13):
-    """A chunk of an uploaded tensor as `Data` has it, compressed by zlib; ``size`` is that of the chunk itself."""
+    """A chunk of an uploaded tensor, as in `Data` but compressed with zlib; ``size`` is the uncompressed size."""
 
     seq: UInt
     id: UInt
@@ -438,7 +438,7 @@ def gathered(messages: Iterable[Bytes]) -> Iterable[Bytes]:
 
 
 def dtype_of(name: str) -> np.dtype:
-    """Return the NumPy dtype for torch's name, as in a frame."""
+    """Return the NumPy dtype for torch's name of a dtype, which frames contain."""
     try:
         return _DTYPES[name]
     except KeyError:
@@ -449,12 +449,12 @@ _DTYPES: dict[str, np.dtype] = {str(dt): dt for dt in dtypes.STORED if dt != dty
 DTYPES = frozenset(_DTYPES.values())
 
 
-SAMPLE = 1 << 14  # bytes of a chunk that are compressed to see whether it pays
+SAMPLE = 1 << 14  # bytes of a chunk that are compressed first, to find out whether compression pays
 PAYS = 0.9  # the largest ratio of compressed to plain bytes at which a chunk is sent compressed
 
 
 def packed(data: Data) -> Data | Packed:
-    """Return a chunk compressed, or as it is where that saves too little."""
+    """Return a chunk compressed, or unchanged if compression saves too little."""
     raw = memoryview(data.raw)
     if len(raw) < 256 or len(zlib.compress(raw[:SAMPLE], 1)) > PAYS * min(len(raw), SAMPLE):
         return data
@@ -465,7 +465,10 @@ def packed(data: Data) -> Data | Packed:
 
 
 def unpacked(chunk: Packed) -> Data:
-    """Return a chunk decompressed; ProtocolError unless it has the size that it gives, which no allocation exceeds."""
+    """Return a chunk decompressed; raise ProtocolError unless its size is the declared one.
+
+    Whatever the chunk contains, at most one byte more than the declared size is allocated.
+    """
     decoder = zlib.decompressobj()
     try:
         raw = decoder.decompress(chunk.raw, chunk.size + 1)
@@ -477,7 +480,7 @@ def unpacked(chunk: Packed) -> Data:
 
 
 def nbytes_of(dtype: np.dtype, shape: Iterable[int]) -> int:
-    """Return the bytes of a dense tensor, computed without overflow."""
+    """Return the size of a dense tensor in bytes, computed without overflow."""
     return math.prod(shape) * dtype.itemsize
 
 

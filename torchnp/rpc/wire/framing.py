@@ -23,7 +23,7 @@ class ByteStream(asyncio.BufferedProtocol):
     Parameters
     ----------
     linger : float
-        Seconds that the peer has to close its side after this side has closed.
+        Seconds that the peer has to close the connection after this side has closed it.
     """
 
     transport: asyncio.Transport
@@ -122,7 +122,7 @@ class ByteStream(asyncio.BufferedProtocol):
         return True
 
     async def write(self, messages: Iterable[wire.Bytes]) -> None:
-        """Send messages, and wait until the peer has read enough of what was sent.
+        """Send messages, and wait until the peer has read enough of the sent bytes.
 
         Parts are written one by one, because the first releases of Python 3.12 and 3.13 buffer ``writelines`` without
         bound (https://github.com/python/cpython/issues/127655).
@@ -142,7 +142,7 @@ class ByteStream(asyncio.BufferedProtocol):
                 self.transport.write_eof()
 
     async def close(self, last: bytes = b"") -> None:
-        """Send ``last``, then read until the peer has closed its side too.
+        """Send ``last``, then read until the peer has closed the connection too.
 
         Closing a socket with unread data would reset the connection and lose the last message.
         """

@@ -54,7 +54,7 @@ def can_travel(schema: Any) -> bool:
 
 
 class Agreement:
-    """The overloads that both sides number alike, and a digest that changes if any name or schema changes.
+    """The overloads that have the same numbers on both sides, and a digest that changes with any name or schema.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ _default: list[Agreement] = []
 
 
 def agreement() -> Agreement:
-    """Return the agreement on torchnp's own rows, built once."""
+    """Return the `Agreement` for torchnp's own operators; it is built on first use."""
     if not _default:
         _default.append(Agreement())
     return _default[0]

@@ -28,7 +28,7 @@ class Drop(_Frame, tag=1):
 
 
 class Body(_Frame):
-    """A program on the wire: the numbers of its inputs, keys and results, and its operators."""
+    """A program on the wire: how many inputs, keys and results it has, and its operators."""
 
     inputs: Number
     keys: Number
@@ -85,7 +85,7 @@ def written(ops: list[Op], arguments: list[int], kept: list[int]) -> Written:
     Parameters
     ----------
     arguments : list of int
-        Ids of the objects that may be others in the next call.
+        Ids of the objects that may be replaced by others in the next call.
     kept : list of int
         Ids of the results that a call returns; all other results are dropped.
     """
@@ -115,7 +115,7 @@ def written(ops: list[Op], arguments: list[int], kept: list[int]) -> Written:
 def _gone(ops: list[Op], dropped: set[int]) -> dict[int, list[int]]:
     """Map indices of operators to the results that are dropped after them.
 
-    That is at the end of the `BETWEEN` group of their last use.
+    They are dropped at the end of the `BETWEEN` group that contains their last use.
     """
     last: dict[int, int] = {}
     for i, op in enumerate(ops):
@@ -149,7 +149,7 @@ def _of(arg: Any, objects: Any) -> Any:
 
 
 class _Part(NamedTuple):
-    """Consecutive operators with the positions of their handle arguments, and ids of results to drop after them.
+    """Consecutive operators with the positions of their handle arguments, and the ids of the results to drop then.
 
     The positions are None if handles may also be in lists or in keyword arguments.
     """

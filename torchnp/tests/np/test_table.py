@@ -16,7 +16,7 @@ from torchnp.differences import show
 from torchnp.lookup import on_tensors
 from torchnp.np.arrays import unwrapped
 from torchnp.np.create import CONSTANTS, DTYPES
-from torchnp.np.rebound import NAMESPACE
+from torchnp.np.rebind_numpy_functions import NAMESPACE
 from torchnp.np.table import in_numpy
 
 SPACES = {

@@ -109,7 +109,7 @@ def test_connections_that_are_lost(plain):
 def test_a_step_of_training_cut_at_every_frame_boundary(plain):
     with rpc.connect(plain, token="sesame") as session:
         right = training(session)
-        frames = {"up": session.channel.transport._outbox.next, "down": session.channel.transport._due}
+        frames = {"up": session.channel.transport._unacknowledged.next, "down": session.channel.transport._due}
     cuts = 0
     for way, last in frames.items():
         for n in range(2, last):

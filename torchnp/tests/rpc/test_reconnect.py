@@ -96,7 +96,7 @@ PROGRAM = pytest.param({"steps": 5, "as_program": True}, id="a program", marks=p
 def test_a_step_of_training_cut_at_every_frame_boundary(shared, how):
     with rpc.connect(at(shared.port)) as session:
         right = training(session, **how)
-        frames = {"up": session.channel.transport._outbox.next, "down": session.channel.transport._due}
+        frames = {"up": session.channel.transport._unacknowledged.next, "down": session.channel.transport._due}
     cuts = 0
     for way, last in frames.items():
         for n in range(2, last):  # the first message of each is no part of the session, the last is BYE
@@ -530,7 +530,7 @@ def test_a_slow_server_lets_nobody_fill_its_memory_or_the_clients():
             nonlocal most
             while not go.wait(0.002):
                 held = next(iter(server._held.values())).link
-                most = max(most, link._outbox.cost, held._inbox_cost)
+                most = max(most, link._unacknowledged.cost, held._inbox_cost)
 
         watcher = threading.Thread(target=look)
         watcher.start()

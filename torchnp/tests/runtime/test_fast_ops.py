@@ -15,7 +15,7 @@ import torchnp
 from torchnp import blas
 from torchnp.blas import one_thread, share_products
 from torchnp.interop.convert import to_numpy
-from torchnp.runtime import elementwise_chains, fast_conv_pooling, linear_attention, recurrent
+from torchnp.runtime import elementwise_chains, fast_conv_pooling, fast_linear_sdpa, recurrent
 from torchnp.runtime.graph import Ref
 from torchnp.threads import LARGE
 
@@ -212,7 +212,7 @@ def test_attention(mask):
     given = heads()
     options = MASKS[mask]()
     named = {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in options.items()}
-    found = linear_attention.attention(*(x.numpy() for x in given), **named)
+    found = fast_linear_sdpa.attention(*(x.numpy() for x in given), **named)
     wanted = F.scaled_dot_product_attention(*given, **options)
     if mask == "far":
         kernel = torchnp.table["aten::scaled_dot_product_attention"]
@@ -237,7 +237,7 @@ def test_attention_of_extremes(score, value, mask):
     q, k, v = torch.zeros(1, 1, 128, 64), torch.zeros(1, 1, 1000, 64), torch.full((1, 1, 1000, 64), value)
     q[..., 0], k[..., 0], k[0, 0, 0, 0], v[0, 0, 0] = 8, score, -score, 0
     m = None if mask is None else torch.full((128, 1000), mask).index_fill(1, torch.tensor(0), 0)
-    found = linear_attention.attention(q.numpy(), k.numpy(), v.numpy(), None if m is None else m.numpy())
+    found = fast_linear_sdpa.attention(q.numpy(), k.numpy(), v.numpy(), None if m is None else m.numpy())
     torch.testing.assert_close(
         torch.from_numpy(found), F.scaled_dot_product_attention(q, k, v, m), rtol=1e-5, atol=0
     )  # of 1,000 terms
@@ -247,7 +247,7 @@ def test_attention_of_extremes(score, value, mask):
 def test_flash_attention(mask):
     given, options = heads(), MASKS[mask]()
     named = {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in options.items()}
-    found = linear_attention.flash_attention(*(x.numpy() for x in given), **named)
+    found = fast_linear_sdpa.flash_attention(*(x.numpy() for x in given), **named)
     wanted = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*given, **options)[0]
     if mask == "far":
         kernel = torchnp.table["aten::_scaled_dot_product_flash_attention_for_cpu"]
@@ -258,7 +258,7 @@ def test_flash_attention(mask):
 
 def test_attention_is_laid_out_as_torch_does():
     q = torch.randn(2, 4, 16, 80).transpose(2, 3)
-    found = linear_attention.attention(q.numpy(), q.numpy(), q.numpy())
+    found = fast_linear_sdpa.attention(q.numpy(), q.numpy(), q.numpy())
     torch.testing.assert_close(torch.from_numpy(found), F.scaled_dot_product_attention(q, q, q), check_stride=True)
 
 
@@ -266,14 +266,14 @@ def test_attention_of_what_is_not_finite_is_the_tables():
     q, k, v = (x.numpy() for x in heads())
     q[0, 1, 2, 3], k[1, 2, 3, 4] = np.nan, np.inf
     wanted = torchnp.aten.scaled_dot_product_attention(q, k, v, is_causal=True)
-    assert np.array_equal(linear_attention.attention(q, k, v, is_causal=True), wanted, equal_nan=True)
+    assert np.array_equal(fast_linear_sdpa.attention(q, k, v, is_causal=True), wanted, equal_nan=True)
 
 
 def test_refusals_of_attention_are_torchs():
     q, k, v = (x.numpy() for x in heads())
     for given, mask in (((q, k[..., :8], v), None), ((q, k, v.astype("f8")), None), ((q, k, v), np.ones(3, "f4"))):
         with pytest.raises((RuntimeError, IndexError)) as said:
-            linear_attention.attention(*given, mask)
+            fast_linear_sdpa.attention(*given, mask)
         with pytest.raises(said.type) as theirs:
             F.scaled_dot_product_attention(
                 *map(torch.from_numpy, given), None if mask is None else torch.from_numpy(mask)

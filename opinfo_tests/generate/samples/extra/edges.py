@@ -19,7 +19,7 @@ IMAGES = [
     *(f"fi   upsample_linear1d  (x(2,{c},5), [9], {align})" for c, align in product((2, 3, 4), (False, True))),
 ]  # fmt: skip
 
-# Short signals whose transforms have imaginary parts of zero, to which MKL gives signs.
+# Short signals whose transforms have zero imaginary parts; MKL determines their signs.
 SIGNAL = "s    _fft_r2c  "
 SIGNALS = [
     row

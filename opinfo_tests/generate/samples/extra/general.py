@@ -1,7 +1,7 @@
 """Rows for operators of every kind."""
 
-# x(shape) makes an array of the row's dtype, p(shape) one with positive values, ints(shape) indices below 4, g() a
-# generator, ends() zeros, infinities and NaNs of both signs, followed by its arguments.
+# x(shape) makes an array of the row's dtype; p(shape) an array of positive values; ints(shape) indices below 4; g() a
+# generator; ends(*values) an array of zeros, infinities and NaNs of both signs, followed by the given values.
 GENERAL = """
 f    _adaptive_avg_pool2d_backward  (x(2,3,2,2), x(2,3,7,5))
 f    _adaptive_avg_pool2d_backward  (x(3,2,3), x(3,6,6))

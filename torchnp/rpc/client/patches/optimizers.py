@@ -13,7 +13,7 @@ _COUNTS = ("Adadelta", "RMSprop", "Rprop")  # their updates do not depend on the
 
 
 def keep_counters(session: Any, optimizer: torch.optim.Optimizer) -> None:
-    """Send an optimizer's plain step counters to the server, now and after each step that makes some."""
+    """Send an optimizer's plain step counters to the server, now and after each step that creates new ones."""
     name = type(optimizer).__name__
     for group in optimizer.param_groups:
         if not group.get("fused") and name not in (*_COUNTS, "SGD"):

@@ -30,11 +30,11 @@ class Made(NamedTuple):
 
     @classmethod
     def of(cls, t: Any) -> Made:
-        """Take a handle's metadata."""
+        """Return the metadata of a handle."""
         return cls(type(t), t._spec, version_of(t), t.requires_grad, t.is_inference())
 
     def again(self, remote: Any, inference: bool) -> Any:
-        """Make such a handle on another object; ``inference`` says whether inference mode is on."""
+        """Make a handle with this metadata on another object; ``inference`` says whether inference mode is on."""
         kind, spec, version, grad, own = self
         if own is inference:
             handle = kind._wrap(spec, remote)
@@ -47,9 +47,10 @@ class Made(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A handle that a function returns: an index into the kept results, or else (-1) a place among earlier handles.
+    """A handle that a function returns.
 
-    Places count the arguments first, then the captured handles.
+    ``made`` is its index among the kept results. If that is -1, the handle existed before, and ``place`` is its
+    position: arguments are counted first, then captured handles.
     """
 
     made: int
@@ -71,7 +72,7 @@ def detached(result: Any) -> Any:
 
 
 def template_of(result: Any, found: list[Any]) -> Any:
-    """Replace a result's tensors and arrays by placeholders for `filled`; append them to ``found``."""
+    """Replace a result's tensors and arrays with placeholders for `filled`, and append them to ``found``."""
 
     def placeholder(tensor: Any) -> torch.Tensor:
         found.append(tensor)
@@ -89,7 +90,7 @@ def filled(template: Any, handles: list[Any]) -> Any:
 def unreturnable(
     result: Any, found: list[Any], made: set[int], owner: Callable[[int], int], there: set[int], gradients: list[Any]
 ) -> str:
-    """Why a program could not return a result, or "".
+    """Return why a program could not return a result; "" if it could.
 
     Parameters
     ----------
@@ -100,9 +101,9 @@ def unreturnable(
     owner : callable
         Maps an object's id to that of the object whose memory it uses.
     there : set of int
-        ``id()`` of the handles that existed before.
+        ``id()`` of the handles that existed before the call.
     gradients : list
-        Gradients that the function has left.
+        Gradients that the function has left on leaves.
     """
     if any(g.requires_grad for g in gradients):
         return "it leaves gradients that have a graph (create_graph=True)"
@@ -115,7 +116,7 @@ def unreturnable(
         id_ = t._object.id  # type: ignore[attr-defined]
         if id(t) in there or id_ not in made:
             continue
-        # Autograd would see a write into one of these as a write to the other, but not for a program's results.
+        # In torch, a write into the view is a write into its base, but autograd would not see this for program results.
         if (of := owner(id_)) not in made:
             return "it returns a view of a handle that was there before: clone() it"
         if owners.setdefault(of, t) is not t:
@@ -126,7 +127,7 @@ def unreturnable(
 
 
 def _constant(x: Any) -> str:
-    """Why the parts of a result other than handles would not be constant across calls, or ""."""
+    """Return why the parts of a result other than handles would not be the same in each call; "" if they would."""
     if isinstance(x, dict):
         if "step" in x and type(x["step"]) is torch.Tensor and not x["step"].dim():
             return "it returns a plain tensor or an array, which would stay as it is"

@@ -1,4 +1,4 @@
-"""Recordings of what a function does to handles, from which programs are made."""
+"""Recordings of a function's operations on handles, from which programs are made."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Gradient(NamedTuple):
 
 
 class Recording:
-    """A recording of what a function did to handles.
+    """A recording of a function's operations on handles.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Recording:
         new = [t for t in found if isinstance(t, RPCTensor) and t._object.id in tape.made]
         gradients = _gradients(watch, tape)
         kept = list(dict.fromkeys(t._object.id for t in (*new, *gradients)))
-        left = _left(tape, tape.made - set(kept))  # first, as it may collect garbage handles met below
+        left = _left(tape, tape.made - set(kept))  # first, because it may collect handles that are met below
         there = {id(t): n for n, t in reversed(list(enumerate(arguments)))}
         self.beside: list[Beside] = []
         self.memories: set[int] = set()
@@ -87,13 +87,13 @@ class Recording:
         self._look_at_gradients(watch, made)
 
     def _look_at_gradients(self, watch: Watch, made: dict[int, int]) -> None:
-        """Record which leaves got other gradients, and which earlier gradients the function depends on.
+        """Record which leaves got other gradients, and on which earlier gradients the function depends.
 
-        The latter are stored by leaf: its gradient may be another object by the next call.
+        These earlier gradients are stored by their leaf, because its gradient may be another object in the next call.
         """
         self.gradients: list[Gradient] = []
         self.without: set[int] = set()  # id() of leaves without a gradient afterwards
-        self.free: list[weakref.ref] = []  # leaves without a gradient before: the function would add to one
+        self.free: list[weakref.ref] = []  # leaves without a gradient before; to an existing one the function would add
         self.added_to: list[tuple[weakref.ref, int]] = []
         for met in watch.met.values():
             if (t := met.tensor()) is None:
@@ -128,7 +128,7 @@ class Recording:
                     "it has a handle from before require a gradient, or what was computed from such: detach() that, or "
                     "write under torch.no_grad()"
                 )
-            # Places count the arguments first, then the captured handles.
+            # Positions are counted through the arguments first, then through the captured handles.
             place = places.get(id(tensor), count + len(self.beside))
             if id(tensor) not in places:
                 self.beside.append(Beside(met.tensor, met.id, met.grad))
@@ -139,7 +139,7 @@ class Recording:
         self._changed_together = [(place, on) for memory, place, on in changed if shared[memory] > 1]
 
     def _write(self, tape: Tape, given: Arguments, kept: list[int]) -> None:
-        """Make the program, and record where a call finds the program's inputs."""
+        """Make the program, and record where a call gets the program's inputs from."""
         self.given = [t._object.id for t in given.handles]
         self.pinned: dict[int, int] = {}
         ids = list(dict.fromkeys(self.given))
@@ -163,13 +163,16 @@ class Recording:
         self.playable = CompiledProgram(hash_of(whole.raw), whole.raw, tape.places, whole.made, whole.kept)
 
     def graphs(self) -> str:
-        """Why a captured handle's autograd graph prevents a program (a backward pass would follow it), or ""."""
+        """Return why a captured handle's autograd graph, which a backward pass would follow, prevents a program.
+
+        Return "" if it does not.
+        """
         if any((t := b.tensor()) is not None and t.grad_fn is not None for b in self.beside):
             return "it uses a handle that was computed from what requires a gradient: detach() it before"
         return ""
 
     def live_captures(self) -> list[Any] | None:
-        """The captured handles, or None if they are not as they were recorded."""
+        """Return the captured handles, or None if their state is not the recorded one."""
         if any((t := ref()) is None or t.grad is not None for ref in self.free):
             return None
         there: list[Any] = [ref() for ref in self._refs]
@@ -182,17 +185,17 @@ class Recording:
         return there
 
     def takes(self, arguments: list[Any]) -> bool:
-        """Whether the program accepts these arguments: storage offsets and pinned objects must be as recorded."""
+        """Return whether the program accepts these arguments: offsets and pinned objects must equal the recorded."""
         if self._offsets is not None and self._offsets != [t._spec.offset for t in arguments]:
             return False
         return all(arguments[n]._object.id == id_ for n, id_ in self.pinned.items())
 
     def pin(self, before: Recording) -> None:
-        """Pin the arguments that were the same in two calls: the function may use their objects as captures."""
+        """Pin the arguments that were the same in two calls, because the function may also capture their objects."""
         self.pinned = {n: a for n, (a, b) in enumerate(zip(self.given, before.given)) if a == b}
 
     def difference(self, other: Recording) -> str:
-        """Describe how another recording differs from this one; "" if in nothing that matters."""
+        """Describe how another recording differs from this one; return "" if no difference matters."""
         if self.playable.raw != other.playable.raw:
             return _other_operator(self, other)
         if self.inputs != other.inputs:
@@ -215,12 +218,12 @@ class Recording:
         return {id(g.leaf()) for g in self.gradients if g.made < 0}
 
     def _outputs(self) -> list[tuple[int, int]]:
-        """The outputs, with captured handles given by ``id()``."""
+        """Return the outputs, with captured handles identified by ``id()``."""
         n = len(self.given)
         return [(o.made, o.place if o.place < n else id(self._refs[o.place - n]())) for o in self.outputs]
 
     def play(self, arguments: list[Any], beside: list[Any], keys: list[int]) -> Any:
-        """Call the program, and return what the function would, with handles on the new results."""
+        """Call the program, and return the function's result with handles on the new objects."""
         there = [*arguments, *beside]
         ids = [*dict.fromkeys([t._object.id for t in arguments]), *self.inputs]
         objects = self.session.channel.play(self.playable, ids, keys, make=self.session._object)
@@ -235,7 +238,7 @@ class Recording:
         return filled(self._template, [there[o.place] if o.made < 0 else handles[o.made] for o in self.outputs])
 
     def _count_writes(self, there: list[Any]) -> None:
-        """Bump version counters as eager would; aliases share one."""
+        """Increment version counters as in eager execution; aliases share one counter."""
         increment = torch.autograd.graph.increment_version
         together = [(there[n], version_of(there[n]) + on) for n, on in self._changed_together]
         most = max([on for _, on in self._changed], default=0)
@@ -247,13 +250,13 @@ class Recording:
 
 
 def _gradients(watch: Watch, tape: Tape) -> list[Any]:
-    """The gradients that the function made, of leaves that are still alive."""
+    """Return the gradients that the function made for leaves that are still alive."""
     there = [met.tensor() for met in watch.met.values()]
     return [t.grad for t in there if t is not None and gradient_of(t) in tape.made]
 
 
 def _owners(tape: Tape, names: Any) -> Callable[[int], int]:
-    """Return a function that maps an object's id to that of the object whose memory it uses: a view's base."""
+    """Return a function that maps an object's id to the id of the object whose memory it uses (the base of a view)."""
     owners: dict[int, int] = {}
     for op in tape.ops:
         schema = torchnp.table.schemas.get(names[op.index])
@@ -264,7 +267,10 @@ def _owners(tape: Tape, names: Any) -> Callable[[int], int]:
 
 
 def _left(tape: Tape, made: set[int]) -> str:
-    """Describe results that outlive the function without being returned, or return "": a program keeps no others."""
+    """Describe results that outlive the function without being returned, which a program cannot keep.
+
+    Return "" if there are none.
+    """
     if not made <= tape.gone:
         gc.collect()
     left = made - tape.gone
@@ -301,7 +307,7 @@ def record(
 ) -> tuple[Any, Recording | None]:
     """Run a function; return its result and its recording. ``last`` is the previous recording.
 
-    The recording is None while another thread records a function.
+    The recording is None if another thread is recording a function.
     """
     if not session.recording.acquire(blocking=False):
         return detached(function()), None

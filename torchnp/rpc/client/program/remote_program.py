@@ -1,4 +1,4 @@
-"""Functions of handles that run as server-side programs: `torchnp.rpc.Session.program`."""
+"""Functions on handles that run as programs on the server: `torchnp.rpc.Session.program`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from torchnp.rpc.wire.programs import MAX_MADE
 
 TRIES = 4  # recorded calls within which two in a row must be alike
 KINDS = 16  # maximum number of argument kinds whose recordings are kept
-LOOK_AGAIN = 100  # every so many calls the function itself runs, as a check
+LOOK_AGAIN = 100  # in every call of this number, the function itself runs as a check
 
 
 class RemoteProgram:
-    """A function whose recorded operators run on the server: a call is one short frame, however many there are.
+    """A function whose recorded operators run on the server; a call is one short frame, however many operators it has.
 
     `torchnp.rpc.Session.program` makes it, and documents the requirements.
 
@@ -36,14 +36,14 @@ class RemoteProgram:
         The session of the handles.
     function : callable
     key : callable, optional
-        Returns a hashable value of what the function depends on beside its arguments.
+        Returns a hashable value for the things that the function depends on besides its arguments.
 
     Attributes
     ----------
     calls : int
         Number of calls that were sent as one frame.
     why_not : str
-        Why calls with the last kind of arguments run the function itself, or "".
+        Why calls with the last kind of arguments run the function itself; "" if they do not.
     """
 
     def __init__(self, session: Any, function: Callable[..., Any], key: Callable[[], Hashable] | None = None) -> None:
@@ -85,7 +85,7 @@ class RemoteProgram:
         )
 
     def forget(self) -> None:
-        """Forget all recordings. Call it when something has changed that the function uses beside its arguments."""
+        """Forget all recordings. Call this when something that the function uses besides its arguments has changed."""
         with self._lock:
             self._kinds.clear()
 
@@ -109,7 +109,7 @@ class RemoteProgram:
         return kind
 
     def _words(self, kind: _Kind) -> str:
-        """The text of a warning about the last call, given once; else ""."""
+        """Return the text of a warning about the last call; "" if there is none or it was given before."""
         if kind.why_not and not kind.told:
             kind.told = True
             return kind.why_not

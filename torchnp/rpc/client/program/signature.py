@@ -19,14 +19,14 @@ _VALUES = (int, bool, str, bytes, type(None), torch.dtype, torch.device, torch.l
 
 
 def memory_of(handle: Any) -> int:
-    """The id of the object whose memory and version counter a handle shares, as far as autograd knows."""
+    """Return the id of the object whose memory and version counter a handle shares, as far as autograd knows."""
     base: Any = base_of(handle)
     id_: int = (handle if base is None else base)._object.id
     return id_
 
 
 def mode() -> tuple:
-    """The torch modes that affect operators: grad, inference, default dtype, autocast."""
+    """Return the torch modes that affect operators: grad, inference, default dtype, autocast."""
     return (
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
@@ -49,7 +49,7 @@ class Arguments:
     held : list of callable
         Each returns an object that ``kind`` identifies by ``id()``, or None once it is gone.
     problem : str
-        Why no program can take such arguments, or "".
+        Why no program can take such arguments; "" if one can.
     """
 
     def __init__(self, given: Any, key: Hashable) -> None:
@@ -75,7 +75,7 @@ class Arguments:
             parts += (len(x), *x)
             self._take_all(x.values())
         elif isinstance(x, (float, complex, np.generic)):
-            parts.append(repr(x))  # 0.0 is not -0.0, and nan is nan
+            parts.append(repr(x))  # distinguishes 0.0 from -0.0, and nan equals nan
         elif isinstance(x, (int, str, bytes)):
             parts.append(x)
         elif isinstance(x, slice):
@@ -91,7 +91,7 @@ class Arguments:
     def _take_handle(self, x: Any) -> None:
         self.handles.append(x)
         spec = x._spec
-        # The storage offset is left out, as only operators like as_strided depend on it: see Recording.
+        # The storage offset is left out, because only operators like as_strided depend on it: see Recording.
         self._parts += (spec.size, spec.stride, spec.dtype, x.is_inference())
         if type(x) is not RPCTensor:
             self._parts += (x.is_conj(), x.is_neg())
@@ -108,8 +108,8 @@ class Arguments:
             self._take(value)
 
     def _hold(self, x: Any) -> None:
-        """Identify an object by its ``id()``, and by the handles among its attributes."""
-        if isinstance(x, types.MethodType):  # made anew at each access
+        """Identify an object by its ``id()`` and by the handles among its attributes."""
+        if isinstance(x, types.MethodType):  # a new object at each access
             self._hold(x.__self__)
             x = x.__func__
         self._parts.append(id(x))
@@ -131,6 +131,6 @@ def _handles_in(attributes: dict[str, Any]) -> Iterator[Any]:
 
 
 def _numbered(ids: Iterable[int]) -> tuple[int, ...]:
-    """Number ids by first occurrence, which shows which are equal."""
+    """Number ids in the order of their first occurrence, so that only the pattern of equal ids remains."""
     seen: dict[int, int] = {}
     return tuple([seen.setdefault(i, len(seen)) for i in ids])

@@ -36,7 +36,7 @@ class Tape:
     made, gone : set of int
         Ids of results, and of objects without handles.
     problem : str
-        Why the tape cannot become a program, or "".
+        Why the tape cannot become a program; "" if it can.
     """
 
     def __init__(self) -> None:
@@ -48,20 +48,20 @@ class Tape:
         self._thread = threading.get_ident()
 
     def note(self, op: wire.Op, where: Where) -> None:
-        """Record an operator; ignore other threads', which are not part of the function."""
+        """Record an operator; ignore operators of other threads, which are not part of the function."""
         if threading.get_ident() == self._thread:
             self.ops.append(op)
             self.places.append(where)
             self.made.update(range(op.first, op.first + op.count))
 
     def sends(self, where: Where) -> None:
-        """Record that the function sends a tensor or opens a dataset, which no program can."""
+        """Record that the function sends a tensor or opens a dataset, which no program can do."""
         self.invalidate(
             f"it sends a tensor, or opens a dataset, at {location(where)}: do so before, and pass the handle"
         )
 
     def invalidate(self, problem: str) -> None:
-        """Set ``problem``, unless it is set; ignored in other threads."""
+        """Set ``problem`` unless it is set already; do nothing in other threads."""
         if threading.get_ident() == self._thread:
             self.problem = self.problem or problem
 
@@ -69,7 +69,7 @@ class Tape:
 class _Met(NamedTuple):
     """State of a handle when it was first met: its object's id, its version, requires_grad, and its gradient.
 
-    ``gradient`` is the id of the gradient's object, -1 if there is none.
+    ``gradient`` is the id of the gradient's object, or -1 without a gradient.
     """
 
     tensor: weakref.ref
@@ -80,7 +80,7 @@ class _Met(NamedTuple):
 
 
 class _Look(TorchFunctionMode):
-    """Shows a `Watch` the handles whose attributes (such as ``grad``) a function reads or sets."""
+    """Tells a `Watch` about the handles whose attributes (such as ``grad``) a function reads or sets."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class _Look(TorchFunctionMode):
 
 
 class Watch(TorchDispatchMode):
-    """Watches a function's operators: the handles that they take, and what no program could repeat."""
+    """Watches a function's operators: records the handles that they take, and finds what no program could repeat."""
 
     def __init__(self, session: Any, tape: Tape) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class Watch(TorchDispatchMode):
         self._plain: dict[int, torch.Tensor] = {}  # plain tensors that the function made, kept alive until it ends
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-        if isinstance(leaf := accumulating(), BaseHandleTensor):  # dispatch sees only the leaf's gradient
+        if isinstance(leaf := accumulating(), BaseHandleTensor):  # dispatch gets only the gradient, not the leaf
             self.meet(leaf)
         for argument, value in _given(schema_of(func), args, kwargs or {}):
             self._look(func, argument, value)
@@ -127,8 +127,8 @@ class Watch(TorchDispatchMode):
                 )
 
     def meet(self, handle: Any) -> None:
-        """Record the state of a handle that existed before the function, before anything is done to it."""
-        if handle._object.id in self._tape.made:  # results of the function live no longer than without a recording
+        """Record the state of a handle that existed before the function ran, before any operator uses the handle."""
+        if handle._object.id in self._tape.made:  # results of the function are not kept alive longer
             return
         if handle._session is not self._session:
             self._tape.invalidate(f"it has handles of another session, {handle._session.title}")
@@ -146,7 +146,7 @@ class Watch(TorchDispatchMode):
 
 
 def gradient_of(handle: Any) -> int:
-    """The id of the object of a leaf's gradient; -1 if there is none."""
+    """Return the object id of a leaf's gradient; -1 if there is none."""
     return getattr(handle.grad, "_object", _NO_OBJECT).id if handle.is_leaf else -1
 
 

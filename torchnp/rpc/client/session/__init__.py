@@ -1,5 +1,5 @@
 """Client sessions: connecting, batching and numbering frames, and matching replies.
 
-Imports `torchnp.rpc.wire`, the other rooms of `torchnp.rpc.client`, and for sessions in process
+Imports `torchnp.rpc.wire`, the other packages of `torchnp.rpc.client` and, for in-process sessions,
 `torchnp.rpc.server.config` and `torchnp.rpc.server.session`.
 """

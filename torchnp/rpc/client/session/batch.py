@@ -44,7 +44,7 @@ class Batch:
         return len(self._ops) >= BATCH_OPS or self._nbytes >= BATCH_BYTES
 
     def taken(self, sent: Sent) -> list[bytes]:
-        """Encode all that waits as frames, clear the batch, and count the operators as sent."""
+        """Encode all waiting operators and deletes as frames, clear the batch, and count the operators as sent."""
         ops, deletes = self._ops, self.deletes
         self._ops, self.deletes, self._nbytes = [], [], 0
         frames = []

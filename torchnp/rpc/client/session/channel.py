@@ -1,7 +1,7 @@
 """The client side of a session, without torch: it numbers and batches operators, and matches replies to them.
 
 One thread per session owns the transport: it encodes, sends, receives and keeps the state. The program's threads only
-append to a queue, which is atomic: a KeyboardInterrupt leaves the session intact, wherever it comes.
+append to a queue. Appending is atomic, so a KeyboardInterrupt leaves the session intact, whenever it comes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from torchnp.rpc.wire import Agreement
 LEAVE_SECONDS = 5.0  # time that closing waits for the thread
 MANY_OPS = 4 * BATCH_OPS  # number of queued operators at which the thread is woken
 TOGETHER = 8  # approximate maximum number of frames in one send
-MAX_COPIED = 1 << 16  # tensors up to this many bytes are copied, so that the sender need not wait for the send
+MAX_COPIED = 1 << 16  # tensors up to this many bytes are copied, so that the program need not wait until they are sent
 
 Object = TypeVar("Object")
 
@@ -49,8 +49,8 @@ Object = TypeVar("Object")
 class Channel:
     """One session with one server; any thread of the program may use it.
 
-    Only `sync`, `quote`, `publish`, `finish`, and a sender that is far ahead wait for the server. Publishing a value
-    raises the failure that it depends on; `sync` and `finish` raise failures that have not been raised yet.
+    Only `sync`, `quote`, `publish`, `finish`, and a thread that is far ahead of the server wait for it. Publishing a
+    value raises the failure that it depends on; `sync` and `finish` raise failures that have not been raised yet.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Channel:
     agreement : Agreement
         The client's operator table; the server must have the same.
     token : str, optional
-        The access token, if the server wants one.
+        The access token, if the server requires one.
     timeout : float, optional
         Seconds that the server has to answer HELLO.
     """
@@ -78,11 +78,11 @@ class Channel:
         self._lock = threading.RLock()  # keeps ids in order in the queue
         self._queue: deque[Any] = deque()
         self._next_id = self._weight = 0
-        self.tape: Any = None  # records what is sent: torchnp.rpc.client.program.recording
+        self.tape: Any = None  # records sent operators: torchnp.rpc.client.program.recording
         # Only the thread uses the following attributes.
         self._sent, self._defined = Sent(transport.name, transport.window), Defined()
         self._requests = 0
-        self._open: dict[int, Request] = {}  # sent, not answered, and nobody waits for them in the thread: by number
+        self._open: dict[int, Request] = {}  # by number: sent, not answered, and the thread does not wait for them
         self._task: ThreadTask | None = None
         self._batch = Batch()
         self.welcome = greeted(transport, agreement, token, timeout)
@@ -208,7 +208,10 @@ class Channel:
         self._wake.put(True)
 
     def _hurry(self) -> None:
-        """Have the queue sent at once; always wakes the thread, as an interrupt may have cut an earlier wake short."""
+        """Have the queue sent immediately.
+
+        This always wakes the thread, because an interrupt may have cut short an earlier attempt to wake it.
+        """
         self.flush_requested = True
         self._wake.put(True)
 
@@ -243,7 +246,7 @@ class Channel:
         return reply
 
     def sync(self) -> wire.Status:
-        """Wait until everything sent has been done; raise the earliest failure that has not been raised yet."""
+        """Wait until the server has done everything sent; raise the earliest failure that has not been raised yet."""
         status = self._ask(Request(wire.Sync))
         if self._sent.failed:
             raise self._sent.earliest()
@@ -259,9 +262,10 @@ class Channel:
         return Quote(*[getattr(reply, name) for name in Quote.__dataclass_fields__])
 
     def publish(self, id_: int, terms: Any = None, announced: Announced | None = None) -> tuple[str, list[int], Any]:
-        """Fetch an object, or a release of it: its dtype's name, its shape, and its bytes in C order.
+        """Fetch an object, or a release of it, as its dtype's name, its shape, and its bytes in C order.
 
-        Raises the failure that the object depends on, and no other, or ProtocolError for a tensor not as ``announced``.
+        Raise the failure that the object depends on, and no other. Raise ProtocolError if the tensor does not match
+        ``announced``.
         """
         request, answered = self._publishing(id_, terms, announced)
         reply = self._ask(request, answered)
@@ -272,7 +276,7 @@ class Channel:
     def publish_async(
         self, id_: int, terms: Any, announced: Announced, done: Callable[[Any, BaseException | None], None]
     ) -> None:
-        """Like `publish`, without waiting: ``done`` gets what it would return, or its error, in the session's thread."""
+        """Do the same as `publish` without waiting; call ``done`` in the session's thread with the result or error."""
         request, answered = self._publishing(id_, terms, announced)
 
         def finished() -> None:
@@ -290,7 +294,7 @@ class Channel:
         self._put(request)
 
     def _publishing(self, id_: int, terms: Any, announced: Announced | None) -> tuple[Request, Callable[[], None]]:
-        """The request to publish an object, and what to call when it has been answered."""
+        """Return the request to publish an object, and the function to call when it has been answered."""
         asked = id_, repr(terms), self.ops_sent
         more = () if terms is None else (self._unanswered.key_of(asked), terms)
         request = Request(wire.Publish, id_, *more, announced=announced)
@@ -313,7 +317,7 @@ class Channel:
                             self._take(self.transport.receive(IDLE_SECONDS))
             except RPCError as error:
                 self.fail(error)
-            except (*FAILURES, OSError, MemoryError) as error:  # nobody must wait for this thread for ever
+            except (*FAILURES, OSError, MemoryError) as error:  # otherwise callers would wait for this thread for ever
                 self.fail(ConnectionLost(f"the session with {self.name} broke: {type(error).__name__}: {error}"))
             finally:
                 self._busy = False
@@ -321,12 +325,12 @@ class Channel:
         return self._dead is None and bool(self._batch or self._queue)
 
     def try_sleep(self) -> bool:
-        """Let the next message wake the thread; return whether it may sleep, because the queue is still empty."""
+        """Let the next message wake the thread; return whether it may sleep because the queue is still empty."""
         self._signalled = False
         return not self._queue
 
     def poll_idle(self) -> None:
-        """Read unrequested messages, so that a connection lost while idle is made again in time."""
+        """Read unrequested messages, so that a connection that is lost while idle is restored in time."""
         with self.owned:
             settled = not self._unsettled()
             try:
@@ -337,7 +341,7 @@ class Channel:
                 self._unreported = self._unreported and not settled  # only handles are lost, and they raise when used
 
     def fail(self, error: RPCError) -> None:
-        """End the session with an error, which every waiting task gets."""
+        """End the session with an error, which every waiting task receives."""
         with self._lock:
             self._dead = self._dead or error
             tasks = (self._task, *self._open.values(), *self._queue)
@@ -350,7 +354,7 @@ class Channel:
             task.finish(self._dead)
 
     def _drain(self) -> None:
-        """Process the queue in order, except that deletes may be delayed: they go with full batches."""
+        """Process the queue in order, except that deletes may be delayed until a batch is full."""
         queue, batch = self._queue, self._batch
         frames: list[bytes] = []  # to be sent together
         while queue:
@@ -404,7 +408,7 @@ class Channel:
         self._progress.set()
 
     def _answer(self, request: Request) -> None:
-        """Send a request and wait for the whole answer, unless the request says what to do with it."""
+        """Send a request and wait for the whole answer, unless the request has a callback for it."""
         number = self._requests = self._requests + 1
         if request.finished is not None:
             self._open[number] = request
@@ -466,11 +470,11 @@ class Channel:
             raise SessionClosed(f"the session with {self.name} is closed; its handles have no values any more")
         if self._dead is not None:
             self._unreported = False
-            # The same error is raised each time; its old traceback is dropped, as its frames hold handles.
+            # The same error is raised each time; its old traceback is dropped, because its frames hold handles.
             raise self._dead.with_traceback(None)
 
     def _unsettled(self) -> bool:
-        """Whether anything queued or sent is unacknowledged, or has failed without having been raised."""
+        """Return whether any queued or sent message is unacknowledged, or any failure has not been raised."""
         waits = any(type(message) is not int for message in list(self._queue))
         return (
             waits
@@ -482,7 +486,7 @@ class Channel:
         )
 
     def finish(self) -> None:
-        """Close, and raise the earliest failure that has not been raised yet."""
+        """Close the session, and raise the earliest failure that has not been raised yet."""
         try:
             if self.closed:
                 return
@@ -501,7 +505,7 @@ class Channel:
             self._thread.join(LEAVE_SECONDS)
 
     def forked(self) -> None:
-        """Reset the channel in a forked process, where the parent's threads do not exist and their locks are stale."""
+        """Reset the channel in a forked process, which lacks the parent's threads and has stale copies of locks."""
         self._lock = threading.RLock()
         self._finalizer.detach()
         self._start(self.transport.inherited)

@@ -31,14 +31,14 @@ def connect(
     compress: bool = False,
     cache_bytes: int = 0,
 ) -> Session:
-    """Open a session with a server at ``tls://host:port``, ``tcp://host:port``, or over gRPC ``grpcs://``, ``grpc://``.
+    """Open a session with a server at ``tls://host:port``, ``tcp://host:port``, or with gRPC ``grpcs://``, ``grpc://``.
 
     Parameters
     ----------
     address : str
         The address that the server prints; over ``tcp`` and ``grpc`` nothing is encrypted.
     token : str, optional
-        The token that the server's owner gave out; every server beyond loopback wants one.
+        The token that the server's owner gave out; required by servers that accept connections from other machines.
     table : mapping, optional
         The server's kernels by full overload name, if they are not torchnp's table.
     timeout : float, optional
@@ -46,15 +46,15 @@ def connect(
     ca : str or Path, optional
         A PEM file of trusted certificate authorities; by default the system's.
     cert, key : str or Path, optional
-        PEM files of the client's own certificate and its key, for a server that wants them.
+        PEM files of the client's own certificate and its key, for a server that requires them.
     reconnect : float, optional
-        Seconds for which reconnecting is tried before the session is given up; 0 disables it.
+        Seconds for which the client tries to reconnect before it gives up the session; 0 disables reconnecting.
     silence : float, optional
-        Seconds without a message from the server, while waiting for a reply, after which the connection counts as lost.
+        Seconds without a message, while the client waits for a reply, after which the connection counts as lost.
     deadline : float, optional
-        Seconds that a request waits for its answer, an hour by default; None waits without end. See `Session.deadline`.
+        Seconds that a request waits for its answer, by default an hour; None sets no limit. See `Session.deadline`.
     compress, cache_bytes : optional
-        For smaller uploads: see `Session.compress` and `Session.cache_bytes`.
+        Options that make uploads smaller: see `Session.compress` and `Session.cache_bytes`.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def connect(
     ConnectionLost
         No server answers within ``timeout`` seconds.
     AuthenticationError, VersionMismatch
-        The server refused, or its certificate is not trusted.
+        The server refused the session, or its certificate is not trusted.
     """
     _check_token(token)
     check_seconds(timeout=timeout, silence=silence, **({} if deadline is None else {"deadline": deadline}))
@@ -79,7 +79,7 @@ def connect(
 
 
 def _opened(transport: ReconnectingTransport, token: str | None, table: Any, options: dict[str, Any]) -> Session:
-    """A session over a transport; gRPC has sent the token in the call's metadata."""
+    """Return a session over a transport. Over gRPC, the call's metadata has already carried the token."""
     return Session(transport, token, None if table is None else Agreement(table), **options)
 
 
@@ -91,14 +91,15 @@ def _check_token(token: Any) -> None:
 def _dialer(
     address: str, scheme: str, host: str, port: int, files: tuple, token: str | None
 ) -> Callable[[float], Stream]:
-    """Return a function that connects to an address; ValueError for certificates without encryption."""
+    """Return a function that connects to an address; raise ValueError for certificates without encryption."""
     if not _SCHEMES[scheme] and any(file is not None for file in files):
         raise ValueError(
             f"certificates are for TLS, and {address} does without: write {_SAFE[scheme]}{address[len(scheme) :]}"
         )
     tls = tls_context(*files) if _SCHEMES[scheme] else None
     if scheme.startswith("grpc"):
-        # A call deadline would end the session: `timeout` bounds the first answer, `silence` and `deadline` the others.
+        # A gRPC deadline would end the session. Instead, `timeout` limits the first answer, `silence` and `deadline`
+        # the others.
         return _caller(host, port, None if tls is None else files, token)
     return lambda seconds: Tcp(host, port, seconds, tls)
 
@@ -114,7 +115,7 @@ def _parts(address: Any) -> tuple[str, str, int]:
     return scheme, host.strip("[]"), int(port)
 
 
-# Whether each scheme is encrypted, and the encrypted form of the others.
+# Whether each scheme is encrypted, and for those that are not, the encrypted scheme.
 _SCHEMES = {"tcp": False, "tls": True, "grpc": False, "grpcs": True}
 _SAFE = {"tcp": "tls", "grpc": "grpcs"}
 

@@ -1,4 +1,4 @@
-"""Tensors that the server makes: torch's factory functions, without an upload."""
+"""torch's factory functions, with tensors that the server makes, so that nothing is uploaded."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from torch.overrides import TorchFunctionMode
 
 from torchnp.interop._private import device_constructors
 
-# Those whose values the server makes in an argument ``out=``. The others are made here and sent.
+# The factories whose values the server can write into an ``out=`` argument. The client makes all others and sends them.
 _WITH_OUT = frozenset([
     torch.zeros, torch.ones, torch.full, torch.rand, torch.randint, torch.randperm, torch.normal, torch.arange,
     torch.linspace, torch.logspace, torch.eye,
 ])  # fmt: skip
-# Further constructors, of which torch's own list has a private name.
+# Further constructors; torch has a list of them only under a private name.
 _FURTHER = ("empty", "randn", "tensor", "as_tensor", "hann_window", "hamming_window", "bartlett_window", "tril_indices",
             "triu_indices", "scalar_tensor", "range")  # fmt: skip
 
 
 @cache
 def constructors() -> frozenset[Any]:
-    """The functions of torch that make tensors and take ``device=``."""
+    """Return the functions of torch that make tensors and take ``device=``."""
     return frozenset((device_constructors() or {getattr(torch, name) for name in _FURTHER}) | _WITH_OUT)
 
 
 def create(session: Any, function: Callable[..., torch.Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Return a handle on what a factory function makes; the server draws random numbers."""
+    """Return a handle on the tensor that a factory function makes; the server draws random numbers."""
     kwargs = dict(kwargs)
     if kwargs.pop("device", None) is not None:
         raise TypeError(f"session.{function.__name__} takes no device=: the tensor is made on the server")
@@ -125,10 +125,10 @@ class Creation:
 
     @contextmanager
     def default_device(self) -> Iterator[None]:
-        """Within it, torch's factory functions without ``device=`` make handles, as within ``torch.device("cuda")``.
+        """Make torch's factory functions without ``device=`` return handles, as ``with torch.device("cuda")`` does.
 
-        Modules that are built within it have their parameters on the server. A function that the server lacks, such as
-        ``torch.tensor``, makes its tensor here and sends it.
+        Modules that are built in this context have their parameters on the server. If the server lacks a function, such
+        as ``torch.tensor``, the client makes the tensor and sends it.
         """
         with FactoryMode(self):
             yield

@@ -1,4 +1,4 @@
-"""Sessions in a forked process: in-process sessions go on, sessions over a socket stay the parent's."""
+"""Sessions in a forked process: in-process sessions continue, sessions over a socket remain the parent's."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _paused: list[Forkable] = []
 
 
 def watch(channel: Forkable) -> None:
-    """Register a channel, whose `forked` runs in forked processes."""
+    """Register a channel; its `forked` method is called in forked processes."""
     _channels.add(channel)
 
 
 def _before() -> None:
-    """Pause in-process sessions: their server must not be copied in the middle of an operator."""
+    """Pause in-process sessions, because their server must not be copied in the middle of an operator."""
     for channel in list(_channels):
         if channel.transport.inherited:
             channel.owned.acquire()

@@ -1,4 +1,4 @@
-"""State of what a session has sent: operators not yet acknowledged, failures, and defined programs."""
+"""The state of sent frames: operators that are not yet acknowledged, failures, and defined programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_FAILURES = 1 << 12  # maximum number of remembered failures, and of their pl
 
 
 class Sent:
-    """The operators of one session, by sequence number; other threads than the channel's only read and report failures.
+    """The operators of one session, by sequence number; threads other than the channel's only read and report failures.
 
     Parameters
     ----------
@@ -38,7 +38,8 @@ class Sent:
         self._server = server
         # A program longer than the window would stall the session each time if all of its operators counted.
         self._most = window // 4
-        # Of each frame: the sequence number after it, its operators' places in the client's code, its count in `ahead`.
+        # For each frame: the sequence number after it, its operators' places in the client's code, its count in
+        # `ahead`.
         self._frames: deque[tuple[int, Sequence[Where], int]] = deque()
         self._failures: dict[int, wire.Err] = {}
         self._places: dict[int, Where] = {}
@@ -77,25 +78,28 @@ class Sent:
         return bool(self._failures)
 
     def told(self, err: wire.Err) -> Exception:
-        """The exception for a failure, which then counts as raised."""
+        """Return the exception for a failure, which then counts as raised."""
         self._failures.pop(err.seq, None)
         return as_exception(err, self._places.get(err.seq), self._server)
 
     def earliest(self) -> Exception:
-        """The exception for the earliest failure; all failures then count as raised."""
+        """Return the exception for the earliest failure; all failures then count as raised."""
         failures, self._failures = self._failures, {}
         err = failures[min(failures)]
         return as_exception(err, self._places.get(err.seq), self._server, len(failures) - 1)
 
 
 class Defined:
-    """The programs of one session that the server has."""
+    """The programs that the server has from one session."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
 
     def frames(self, call: ProgramCall, seq: int) -> list[bytes]:
-        """The frames of a program call whose first operator has number ``seq``; the first call includes the program."""
+        """Return the frames of a program call; ``seq`` is the number of its first operator.
+
+        The frames of the first call include the program.
+        """
         program, frames = call.program, []
         if program.name not in self._names:
             self._names.add(program.name)
@@ -105,7 +109,7 @@ class Defined:
         return frames
 
     def forgotten(self, name: str, seq: int) -> list[bytes]:
-        """The frame that deletes a program, if the server has the program."""
+        """Return the frame that deletes a program, in a list; the list is empty if the server lacks the program."""
         if name not in self._names:
             return []
         self._names.remove(name)

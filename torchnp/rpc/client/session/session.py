@@ -45,7 +45,7 @@ from torchnp.rpc.wire import Agreement, agreement
 
 @dataclass(frozen=True)
 class Stats:
-    """Counters of a session; the server's part is as of its last answer.
+    """Counters of a session. Those of the server are from its last answer.
 
     Attributes
     ----------
@@ -54,11 +54,11 @@ class Stats:
     round_trips : int
         Times the client waited for the server: one per `sync` and `publish`.
     bytes_sent, bytes_received : int
-        On the wire, length prefixes included.
+        Bytes on the wire, length prefixes included.
     objects, object_bytes : int
-        What the server held for the session at the last `sync`.
+        Number and size of the objects that the server held for the session at the last `sync`.
     bytes_reused : int
-        Bytes that were not sent again: the server copied what the upload cache had.
+        Bytes that were not sent again, because the server copied a tensor in the upload cache.
     """
 
     ops: int
@@ -71,7 +71,7 @@ class Stats:
 
 
 _numbers = itertools.count(1)
-# Set here, as these functions use subclasses of RPCTensor, which need the class first.
+# Set here because these functions use subclasses of RPCTensor, which can be defined only after it.
 RPCTensor._toggled = staticmethod(toggled)  # type: ignore[method-assign]
 RPCTensor.__getitem__, RPCTensor.__setitem__, RPCTensor.__len__ = get_item, set_item, length  # type: ignore[method-assign]
 
@@ -91,9 +91,9 @@ class Session(Creation, Engine):
     agreed : Agreement, optional
         The overloads that both sides have, torchnp's table by default.
     number : int, optional
-        The session's number, the next one by default.
+        The session's number; by default the next free one.
     timeout : float, optional
-        Seconds to wait for the server's first answer; None waits for ever.
+        Seconds to wait for the server's first answer; with None, wait for ever.
     deadline : float, optional
         Seconds to wait for each later answer: see the attribute.
     compress : bool, optional
@@ -110,10 +110,10 @@ class Session(Creation, Engine):
     datasets : dict
         The owner's datasets on the server: name to (shape, dtype). `dataset` opens one.
     auto_send_bytes : int
-        Plain tensors up to this size are sent automatically when they meet a handle in an operator.
+        Plain tensors up to this size are sent automatically when an operator takes them together with a handle.
     cache_bytes : int
-        The server keeps up to so many bytes of what was sent, and copies it if the same is sent again. They count for the
-        session's quota.
+        The server keeps up to this many bytes of sent tensors, and copies a tensor if the same one is sent again. They
+        count towards the session's quota.
     """
 
     kind, views, inplace = RPCTensor, True, True
@@ -170,8 +170,8 @@ class Session(Creation, Engine):
         return RPCTensor._wrap(spec_of(own), remote)  # a part of a larger storage gets its own storage
 
     def _copied(self, own: torch.Tensor, order: list[int], raw: memoryview) -> RPCTensor:
-        """A copy, on the server, of what is kept there; it is sent if it is not there."""
-        if self._quota_errors != self.channel.quota_errors:  # what was kept may have found no room
+        """Return a server-side copy of a kept tensor with these bytes; if there is none, send them."""
+        if self._quota_errors != self.channel.quota_errors:  # the quota may have refused a kept tensor
             self._quota_errors = self.channel.quota_errors
             self._cache.clear()
         if (tape := self.channel.tape) is not None:
@@ -187,16 +187,17 @@ class Session(Creation, Engine):
             return kept.clone()
 
     def _anchor(self) -> RPCTensor:
-        """A tensor without elements, of which `create` makes others."""
+        """Return a handle on a tensor without elements, from which `create` makes others."""
         if self._empty is None:
             self._empty = self._sent(torch.empty(0, device="meta"), [0], memoryview(b""))
         return self._empty
 
     @property
     def compress(self) -> bool:
-        """Whether uploads are compressed, where that makes them at least a tenth smaller.
+        """Whether uploads are compressed if that makes them at least a tenth smaller.
 
-        Replies never are. An observer of the network then learns from an upload's length how compressible its values are.
+        Replies are never compressed. With compression, an upload's length tells an observer of the network how
+        compressible its values are.
         """
         return self.channel.compress
 
@@ -210,7 +211,7 @@ class Session(Creation, Engine):
         return RemoteObject(id_, self, wire.Handle(id_))
 
     def _constant(self, tensor: torch.Tensor) -> RemoteObject:
-        """Upload a plain tensor that met a handle, as an argument of one operator, up to `auto_send_bytes`."""
+        """Upload a plain tensor that an operator takes together with a handle, up to `auto_send_bytes`."""
         if tensor.nbytes > self.auto_send_bytes:
             raise HandleError(
                 f"a plain tensor of {tensor.nbytes:,} bytes met a handle; up to {self.auto_send_bytes:,} are sent on their own. "
@@ -221,7 +222,7 @@ class Session(Creation, Engine):
     def missing_operator(
         self, plan: OverloadInfo, needed_by: tuple[str, ...], inner: MissingOperator | None = None
     ) -> MissingOperator:
-        """The error for an operator that the server lacks; it says why if that is by design."""
+        """Return the error for an operator that the server lacks; if that is by design, the message says why."""
         if why := torchnp.table.reason(plan.name):
             return MissingOperator(f"{plan.name}: torchnp does not provide it: it {why}")
         if plan.func.namespace not in OWN:
@@ -240,7 +241,10 @@ class Session(Creation, Engine):
         return missing_operator(plan, "the server's table has no such row", self.index, needed_by, inner)
 
     def dataset(self, name: str) -> RPCTensor:
-        """A read-only handle on an owner's dataset; its exact values, and those computed from it, are not published."""
+        """Return a read-only handle on an owner's dataset.
+
+        The exact values of the dataset, and of all that is computed from it, are not published.
+        """
         if not isinstance(name, str):
             raise TypeError(f"session.dataset takes the name of a dataset, not {kind_of(name)}")
         if name not in self.datasets:
@@ -250,11 +254,11 @@ class Session(Creation, Engine):
         return RPCTensor._wrap(spec, self.channel.open(name, caller(), make=self._object))
 
     def program(self, function: Callable[..., Any], key: Callable[[], Hashable] | None = None) -> RemoteProgram:
-        """Make a function of handles a program, which is sent to the server once and then called there by its hash.
+        """Turn a function on handles into a program, which is sent to the server once and then called by its hash.
 
-        The first calls run the function and record what it sends. Once two calls in a row were alike, a call is one
-        short frame, and the function itself does not run: the server repeats its operators, with new random numbers,
-        and the result is handles on their results.
+        The first calls run the function and record what it sends. Once two consecutive calls were alike, a call is one
+        short frame, and the function itself does not run. Instead, the server repeats its operators, with new random
+        numbers, and the call returns handles on their results.
 
         Parameters
         ----------
@@ -263,22 +267,22 @@ class Session(Creation, Engine):
             call ``optimizer.zero_grad()`` at its end), and neither send nor publish. Its results have no gradient. A
             training step with backward pass and optimizer is such a function.
         key : callable, optional
-            Returns what the function depends on beside its arguments, as a hashable value. It is called in each call,
-            and each value has its own recording (``key=lambda: scheduler.get_last_lr()[0]``).
+            Returns, as a hashable value, the state that the function depends on besides its arguments. It is called in
+            each call, and each value has its own recording (``key=lambda: scheduler.get_last_lr()[0]``).
 
         Returns
         -------
         RemoteProgram
             Call it like the function; ``@session.program`` works too. If the calls are not alike, it keeps running the
             function, and a warning says why. Every hundredth call runs the function as a check, and raises
-            `HandleError` if it now does something else.
+            `HandleError` if the function now sends other operators.
         """
         if not callable(function):
             raise TypeError(f"session.program takes a function, not {kind_of(function)}")
         return RemoteProgram(self, function, key)
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """Make an optimizer keep its step counters on the server, as `program` needs it; return the optimizer.
+        """Make an optimizer keep its step counters on the server, as `program` requires; return the optimizer.
 
         Its parameters must be handles. Adam, AdamW and Adagrad need ``fused=True``: their other forms read the counter
         on the client, and `HandleError` is raised. ``session.publish(optimizer.state_dict())`` includes the counters.
@@ -289,7 +293,7 @@ class Session(Creation, Engine):
         return optimizer
 
     def manual_seed(self, seed: int) -> None:
-        """Call ``torch.manual_seed(seed)``, which also seeds the operators of handles, in all sessions."""
+        """Call ``torch.manual_seed(seed)``, which also seeds operators on handles, in all sessions."""
         try:
             seed = operator.index(seed)
         except TypeError:
@@ -305,7 +309,7 @@ class Session(Creation, Engine):
         return self.stats
 
     def raise_earlier_failure(self) -> None:
-        """Raise the earliest server failure that has not been raised yet: torch would have stopped there."""
+        """Raise the earliest server failure that has not been raised yet, because torch would have stopped there."""
         if not self.recording.locked():
             with contextlib.suppress(RPCError):  # without a connection only the client's refusal is raised
                 self.channel.sync()
@@ -319,8 +323,8 @@ class Session(Creation, Engine):
         ----------
         tree : nest, or a handle
         **terms
-            Terms of a release of an owner's rows, as for `RPCTensor.publish`. They go with a single handle: in a nest,
-            the first releases would have been paid for when a later one is refused.
+            Terms of a release of an owner's rows, as for `RPCTensor.publish`. They are allowed only for a single
+            handle: in a nest, the first releases would already have been paid for when a later one is refused.
 
         Raises
         ------
@@ -334,7 +338,7 @@ class Session(Creation, Engine):
         return mapped(lambda x: x.publish(**terms) if isinstance(x, RPCTensor) else x, tree)
 
     def quote(self, handle: RPCTensor, **terms: Any) -> Quote:
-        """Ask what `RPCTensor.publish` with the same terms would cost; spends nothing."""
+        """Ask what `RPCTensor.publish` with the same terms would cost; this spends nothing."""
         return self.channel.quote(handle._object.id, terms_of(**terms))
 
     def wait(self, *handles: RPCTensor) -> None:
@@ -343,7 +347,7 @@ class Session(Creation, Engine):
         Raises
         ------
         RemoteOpError
-            An operator that one of them depends on failed: the earliest failure.
+            An operator failed on which one of them depends; the earliest such failure is raised.
         """
         for handle in handles:
             if not isinstance(handle, RPCTensor) or handle._session is not self:
@@ -375,9 +379,9 @@ class Session(Creation, Engine):
 
     @property
     def deadline(self) -> float | None:
-        """Seconds that `publish`, `sync` and `quote` wait for their answer; None waits without end.
+        """Seconds that `publish`, `sync` and `quote` wait for their answer; None means no limit.
 
-        After that they raise `DeadlineExceeded`, and the session goes on. The deadline can be set at any time.
+        After that time they raise `DeadlineExceeded`, and the session continues. The deadline can be set at any time.
         """
         return self.channel.deadline
 
@@ -405,8 +409,8 @@ class Session(Creation, Engine):
     def close(self) -> None:
         """Leave the server, which forgets the session's objects; handles become unusable.
 
-        Waits until everything sent has been done, and raises the earliest failure that has not been raised yet; the
-        session is closed in that case too.
+        Wait until the server has done everything sent, and raise the earliest failure that has not been raised yet. The
+        session is closed even if a failure is raised.
         """
         self.channel.finish()
 
@@ -432,7 +436,7 @@ class Session(Creation, Engine):
 
     @property
     def title(self) -> str:
-        """The session's name in messages; it tells several sessions with one server apart."""
+        """The session's name in messages; it distinguishes several sessions with the same server."""
         return f"session {self.number} with {self.name}"
 
     def __repr__(self) -> str:
@@ -446,7 +450,7 @@ def _as_tensor(dtype: str, shape: list[int], raw: Any) -> torch.Tensor:
 
 
 def _memory_order(tensor: torch.Tensor) -> tuple[list[int], torch.Tensor]:
-    """Return the dimensions from outermost to innermost in memory, and the tensor permuted so."""
+    """Return the dimensions from outermost to innermost in memory, and the tensor permuted to that order."""
     strides = tensor.stride()
     order = sorted(range(tensor.dim()), key=lambda d: (-strides[d], d))
     return order, tensor.permute(order)
@@ -461,16 +465,16 @@ def local(
     compress: bool = False,
     cache_bytes: int = 0,
 ) -> Session:
-    """Open a session with a server in this process; frames are encoded and decoded as on a wire.
+    """Open a session with a server in this process; frames are encoded and decoded as for a network.
 
     Parameters
     ----------
     datasets : mapping of str to array, optional
         The owner's arrays, as for `serve`.
     limits : Limits
-        What the session may hold, in bytes and objects.
+        The number and size of the objects that the session may hold.
     table : mapping, optional
-        Kernels by full overload name, in place of torchnp's table.
+        Kernels by full overload name, which replace torchnp's table.
     ledger : str or Path, optional
         The ledger of the datasets' privacy budgets.
     compress, cache_bytes

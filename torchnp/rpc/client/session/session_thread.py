@@ -1,4 +1,4 @@
-"""The thread of a session: it sends what waits, polls an idle connection, and closes the transport."""
+"""The thread of a session, which sends waiting messages, polls an idle connection, and closes the transport."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def leave(transport: Transport, wake: queue.SimpleQueue) -> None:
 
 
 def work(ref: weakref.ref[Pumped], wake: queue.SimpleQueue, transport: Transport) -> None:
-    """Main function of the channel's thread: pump on request, when a batch waits, or when nothing new has come.
+    """Run the channel's thread: pump on request, when a batch waits, or when no new operators have come.
 
-    While operators come, the thread polls every IDLE_SECONDS instead of being woken: waking a thread costs as much as
-    an operator.
+    While operators come, the thread polls every IDLE_SECONDS instead of being woken, because waking a thread costs as
+    much as an operator.
     """
     resting, seen = True, -1
     try:

@@ -1,4 +1,4 @@
-"""Uploads of a session by content: what was sent before is copied on the server."""
+"""A session's uploads by content; a tensor that was sent before is copied on the server instead of being sent again."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SMALLEST = 1 << 12  # bytes; a smaller tensor takes less time than its digest an
 
 
 class UploadCache:
-    """Handles on tensors as they were sent, which nobody else has, the latest last.
+    """Handles on unmodified copies of sent tensors, the latest last; the rest of the program has no such handles.
 
-    They are objects of the session: the server's quota counts them, and no other session sees them.
+    The copies are objects of the session: the server's quota counts them, and no other session sees them.
     """
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class UploadCache:
 
     @staticmethod
     def key(dtype: str, shape: Any, strides: Any, raw: memoryview) -> Hashable:
-        """The key of a tensor: what it is, and the digest of its bytes."""
+        """Return the key of a tensor: its dtype, shape and strides, and the digest of its bytes."""
         return dtype, tuple(shape), tuple(strides), hashlib.blake2b(raw, digest_size=32).digest()
 
     def get(self, key: Hashable) -> Any:
-        """The handle that was kept, or None."""
+        """Return the handle that is kept under a key, or None."""
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
@@ -35,7 +35,7 @@ class UploadCache:
             return None if found is None else found[0]
 
     def keep(self, key: Hashable, handle: Any, nbytes: int, most: int) -> None:
-        """Keep a handle, and drop the oldest ones beyond ``most`` bytes."""
+        """Keep a handle, and drop the oldest handles until all fit in ``most`` bytes."""
         dropped = []  # their objects are deleted outside the lock
         with self._lock:
             if key not in self._kept:

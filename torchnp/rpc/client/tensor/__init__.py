@@ -1,4 +1,4 @@
-"""Handles: tensors with a shape and no data. From a torch call to a frame, and shape inference.
+"""Handles, which are tensors with a shape but no data: shape inference, and the encoding of torch calls as frames.
 
-Imports `torchnp.rpc.client.transports` (types alone) and `torchnp.rpc.wire`.
+Imports `torchnp.rpc.client.transports` (only types) and `torchnp.rpc.wire`.
 """

@@ -26,7 +26,7 @@ _OF_CONJUGATES = {"dot": [True, True], "vdot": [False, True]}
 
 
 class LazyTensor(RPCTensor):
-    """A handle whose values are its object's conjugate or negative; writing through it writes to the object."""
+    """A handle whose values are the conjugate or negative of its object's; writing through it writes to the object."""
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -76,18 +76,18 @@ def _made(spec: TensorSpec, remote: Any, bits: tuple[bool, bool]) -> Any:
 
 
 def toggled(x: BaseHandleTensor, plan: OverloadInfo) -> Any:
-    """The view that ``_conj`` or ``_neg_view`` returns for a handle."""
+    """Return the view that ``_conj`` or ``_neg_view`` makes of a handle."""
     conj, neg = _bits(x)
     return _made(x._spec, x._object, (not conj, neg) if plan.base == "_conj" else (conj, not neg))
 
 
 def _raw(x: Any) -> Any:
-    """The handle without its bits."""
+    """Return the handle without its bits."""
     return RPCTensor._wrap(x._spec, x._object) if isinstance(x, LazyTensor) else x
 
 
 def _resolved(x: Any) -> Any:
-    """A handle on the resolved values of a lazy handle."""
+    """Return a handle on the resolved values of a lazy handle."""
     if not isinstance(x, LazyTensor):
         return x
     return _changed(_raw(x), _bits(x))
@@ -106,7 +106,7 @@ def _each(change: Any, x: Any) -> Any:
 
 
 def _write(plan: OverloadInfo, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Run a writing operator; of these only ``copy_`` may write into a lazy handle."""
+    """Run an operator that writes; only ``copy_`` may write into a lazy handle."""
     target, others = args[0], _each(_resolved, args[1:])
     lazy = isinstance(target, LazyTensor) and any(_bits(target))
     if plan.base == "copy_" and lazy:
@@ -131,7 +131,7 @@ def _write(plan: OverloadInfo, types: Any, args: tuple, kwargs: dict[str, Any]) 
 
 
 def _view(plan: OverloadInfo, types: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """A view of a lazy handle: torch's meta device determines its bits, or refuses the view."""
+    """Return a view of a lazy handle; torch's meta device determines its bits, or refuses the view."""
     x = args[0]
     if plan.special == "share":
         return x._again()

@@ -1,7 +1,7 @@
 """``x[i]`` where ``i`` is a 0-d handle: torch reads the value of ``i`` and returns a view; here ``x[i]`` is a copy.
 
-The value stays on the server, so the client cannot know which part of ``x`` to view. What would show the difference is
-refused: writing into the copy, and using the copy after ``x`` has been written.
+The value stays on the server, so the client cannot know which part of ``x`` to view. Two uses would show the difference
+and are refused: writing into the copy, and using the copy after ``x`` has been written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torchnp.rpc.exceptions import HandleError, ValueAccessError
 aten = torch.ops.aten
 NOT_A_VIEW = "x[i] is a copy where i is on the server"  # reason of a refusal
 _MASKS = (torch.bool, torch.uint8)
-_Source = tuple[torch.Tensor, int]  # the tensor that was copied from, and its version then
+_Source = tuple[torch.Tensor, int]  # the tensor from which the copy was made, and its version at that time
 
 
 class PickedTensor(RPCTensor):
@@ -68,7 +68,7 @@ class PickedTensor(RPCTensor):
             )
 
     def publish(self, **terms: Any) -> torch.Tensor:
-        """Publish the values, like `RPCTensor.publish`, unless ``x`` has been written since."""
+        """Publish the values like `RPCTensor.publish`; refuse if ``x`` has been written since the copy was made."""
         self._check()
         return super().publish(**terms)
 
@@ -84,7 +84,7 @@ def _picked_of(given: tuple) -> Iterator[PickedTensor]:
 
 
 def _version(x: torch.Tensor) -> int:
-    """The version counter of a tensor; 0 for inference tensors, which have none."""
+    """Return the version counter of a tensor; 0 for inference tensors, which have none."""
     return 0 if x.is_inference() else version_of(x)
 
 
@@ -95,7 +95,7 @@ def _marked(x: Any, source: _Source) -> Any:
 
 
 def get_item(x: Any, index: Any) -> Any:
-    """``x[index]`` for a handle."""
+    """Return ``x[index]`` for a handle ``x``."""
     if _is_plain(index):
         return torch.Tensor.__getitem__(x, index)
     indices, rest = _split(x, index)
@@ -106,7 +106,7 @@ def get_item(x: Any, index: Any) -> Any:
 
 
 def set_item(x: Any, index: Any, value: Any) -> None:
-    """``x[index] = value`` for a handle."""
+    """Do ``x[index] = value`` for a handle ``x``."""
     indices, rest = _split(x, index)
     if not indices:
         torch.Tensor.__setitem__(x, index, value)
@@ -117,11 +117,14 @@ def set_item(x: Any, index: Any, value: Any) -> None:
 
 
 class NoLength(ValueAccessError, TypeError):
-    """``len()`` of a 0-d handle, a TypeError as in torch; `torch.tensor` of a list of handles runs into it too."""
+    """Raised by ``len()`` of a 0-d handle, and so by `torch.tensor` of a list of handles; a TypeError as in torch."""
 
 
 def length(x: Any) -> int:
-    """``len(x)`` for a handle; torch.tensor takes handles for sequences, as `get_item` is a Python method."""
+    """Return ``len(x)`` for a handle ``x``.
+
+    `torch.tensor` calls it too: it treats handles as sequences, because `get_item` is a Python method.
+    """
     if not x.dim():
         raise NoLength(
             f"len() of a 0-d tensor, and this one is {x._session.where}: torch.stack makes one tensor of several, "
@@ -138,14 +141,14 @@ _NUMBERS = frozenset((int, type(None)))
 
 
 def _is_plain(index: Any) -> bool:
-    """Whether an index is an integer or a slice of integers, so that its parts need no check."""
+    """Return whether an index is an integer or a slice of integers, so that its parts need no check."""
     if type(index) is slice:
         return type(index.start) in _NUMBERS and type(index.stop) in _NUMBERS and type(index.step) in _NUMBERS
     return type(index) is int
 
 
 def _split(x: torch.Tensor, index: Any) -> tuple[list[Any], tuple]:
-    """Split an index into its 0-d handles, placed by dimension of ``x``, and the remaining entries."""
+    """Split an index into its 0-d handles, each at its dimension of ``x``, and the remaining entries."""
     parts = index if type(index) is tuple else (index,)
     if not any(_stands_for_its_value(part, x) for part in parts):
         return [], ()
@@ -163,7 +166,7 @@ def _split(x: torch.Tensor, index: Any) -> tuple[list[Any], tuple]:
 
 
 def _stands_for_its_value(part: Any, x: Any) -> bool:
-    """Whether an index entry is an integer on the server; refuse entries that make the shape depend on values."""
+    """Return whether an index entry is an integer on the server; refuse one that makes the shape depend on values."""
     if type(part) is slice:
         if isinstance(part.start, NoValues) or isinstance(part.stop, NoValues) or isinstance(part.step, NoValues):
             raise _dynamic("a slice up to or from a handle", x, alternative("slice"))
@@ -185,7 +188,7 @@ def _dynamic(what: str, x: Any, way: str) -> ValueAccessError:
 
 
 def _span(part: Any) -> int:
-    """Number of dimensions that an index entry consumes."""
+    """Return the number of dimensions that an index entry consumes."""
     if part is None or part is ... or isinstance(part, bool):
         return 0
     if isinstance(part, (list, tuple)):

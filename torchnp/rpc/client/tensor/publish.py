@@ -24,7 +24,7 @@ class Quote:
     sigma : float
         Standard deviation of the noise in the result.
     rho, epsilon : float
-        The cost of the release alone, as zCDP and at ``delta``.
+        The cost of this one release, in zCDP and as an epsilon at ``delta``.
     spent, after : float
         Total epsilon that the client has spent on the dataset, before and after the release. Costs add up as rho, so
         ``after`` is less than ``spent + epsilon``.
@@ -50,7 +50,7 @@ class Quote:
 def terms_of(
     reduce: str | None = None, clip: float | None = None, eps: float | None = None, sigma: float | None = None
 ) -> wire.Terms:
-    """Check the terms and convert them for the wire; TypeError or ValueError for invalid ones."""
+    """Check the terms and convert them for the wire; raise TypeError or ValueError for invalid terms."""
     if reduce is None or clip is None or (eps is None) == (sigma is None):
         raise TypeError(
             "a release takes reduce='sum' or 'mean', clip=, and one of eps= and sigma=: "
@@ -80,31 +80,32 @@ class Published:
         eps: float | None = None,
         sigma: float | None = None,
     ) -> torch.Tensor:
-        """Fetch the values as a plain tensor over NumPy's memory; waits for the server.
+        """Wait for the server and fetch the values as a plain tensor, whose memory belongs to NumPy.
 
-        Values computed from an owner's data are never exact, only noised sums over its rows: the server clips each row
-        to a norm, and debits the privacy budget, whatever the values are.
+        Values computed from an owner's data are never published exactly, only as noised sums over its rows. The server
+        clips each row to a norm, and debits the privacy budget, whatever the values are.
 
         Parameters
         ----------
         reduce : str, optional
             ``"sum"`` or ``"mean"`` over an owner's rows.
         clip : float, optional
-            The L2 norm that each row is clipped to.
+            The L2 norm to which each row is clipped.
         eps : float, optional
-            The epsilon that this release alone may cost; it determines the noise.
+            The epsilon that this one release may cost; it determines the noise.
         sigma : float, optional
-            Standard deviation of the noise in the result, in place of ``eps``.
+            Standard deviation of the noise in the result; give it instead of ``eps``.
 
         Returns
         -------
         Tensor
-            Has the handle's shape; a release lacks the dimension of the rows.
+            The values, in the handle's shape; a release lacks the dimension of the rows.
 
         Raises
         ------
         RemoteOpError
-            An operator that the values depend on failed; also an instance of the kernel's exception class.
+            An operator failed on which the values depend. The error is also an instance of the kernel's exception
+            class.
         PrivacyError
             The values are an owner's data or were computed from it, and these terms do not allow their release.
         BudgetError
@@ -116,16 +117,16 @@ class Published:
         return self._session._fetch(handle, terms_of(reduce, clip, eps, sigma))
 
     def publish_async(self, **terms: Any) -> PublishFuture:
-        """Ask for the values without waiting: ``await handle.publish_async()``, or ``.result(timeout)`` without asyncio.
+        """Ask for the values without waiting for them: ``await handle.publish_async()``, or ``.result(timeout)``.
 
-        Operators and requests that come later are sent meanwhile. The terms and errors are those of `publish`;
-        `Session.deadline` does not end the wait.
+        Later operators and requests are sent without waiting for the answer. The terms and errors are those of
+        `publish`; `Session.deadline` does not end the wait.
         """
         handle: Any = self
         given = any(value is not None for value in terms.values())
         return self._session._fetch_async(handle, terms_of(**terms) if given else None)
 
     def quote(self, **terms: Any) -> Quote:
-        """Ask what `publish` with the same terms would cost; spends nothing."""
+        """Ask what `publish` with the same terms would cost; this spends nothing."""
         handle: Any = self
         return self._session.quote(handle, **terms)

@@ -16,7 +16,7 @@ from torchnp.rpc import wire
 class RemoteObject(msgspec.Struct, gc=False, eq=False):
     """A reference to a server object, which the server forgets when the last handle on the client dies.
 
-    A struct is made in one step, so no interrupt can leave a half-made object to the destructor.
+    A struct is created in one step, so an interrupt cannot leave a partly initialized object to the destructor.
     """
 
     id: int
@@ -33,9 +33,10 @@ _hooks: list[Any] = []
 
 
 def keep_interrupts() -> None:
-    """Raise a KeyboardInterrupt that hits an object's destructor again, after the destructor.
+    """Raise a KeyboardInterrupt that occurs in an object's destructor again, after the destructor.
 
-    Python only prints what a destructor raises: in a loop over handles one Ctrl-C in ten would do nothing.
+    Python only prints exceptions in a destructor. Without this, one Ctrl-C in ten would have no effect in a loop over
+    handles.
     """
     if sys.unraisablehook not in _hooks:
         _hooks.append(_taking_over(sys.unraisablehook))
@@ -43,7 +44,7 @@ def keep_interrupts() -> None:
 
 
 def _interrupt() -> None:
-    """Send Ctrl-C to the main thread, which also interrupts what it waits for."""
+    """Send Ctrl-C to the main thread, which also interrupts a wait in it."""
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
     else:
@@ -55,7 +56,7 @@ def _taking_over(before: Any) -> Any:
         if raised.exc_type is not KeyboardInterrupt or raised.object is not RemoteObject.__del__:
             before(raised)
             return
-        frame = raised.exc_traceback.tb_frame  # the destructor's: its message may have been queued or not
+        frame = raised.exc_traceback.tb_frame  # the destructor's frame; its message may or may not have been queued
         frame.f_locals["self"].__del__()
         again = threading.Timer(LATER_SECONDS, _interrupt)
         again.daemon = True

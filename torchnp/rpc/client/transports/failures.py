@@ -19,7 +19,7 @@ def _class_of(err: wire.Err) -> type[RemoteOpError]:
 
 
 def as_exception(err: wire.Err, where: Where, server: str, more: int = 0) -> Exception:
-    """The exception for an ERR frame; ``more`` counts other, independent failures."""
+    """Return the exception for an ERR frame; ``more`` is the number of other, independent failures."""
     place = location(where)
     also = f"; {more} more failed on their own" if more else ""
     if err.kind == "op":
@@ -31,5 +31,5 @@ def as_exception(err: wire.Err, where: Where, server: str, more: int = 0) -> Exc
 
 
 def last_word(err: wire.Err, server: str) -> RPCError:
-    """The exception for an ERR frame that ends the session."""
+    """Return the exception for an ERR frame that ends the session."""
     return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {server})")

@@ -19,14 +19,14 @@ LINGER_SECONDS = 1.0  # time that the server has to end the call
 _OPTIONS = [
     ("grpc.max_receive_message_length", wire.MAX_MESSAGE),
     ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.keepalive_timeout_ms", 20_000),  # a server that answers no ping in that time is lost
+    ("grpc.keepalive_timeout_ms", 20_000),  # a server that does not answer a ping in this time counts as lost
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.use_local_subchannel_pool", 1),  # no shared connections, so that a new one is made after a loss
 ]
 
 
 def credentials(ca: str | Path | None, cert: str | Path | None, key: str | Path | None) -> grpc.ChannelCredentials:
-    """Channel credentials from PEM files that have been checked: trusted authorities, and the client's certificate."""
+    """Return the credentials in checked PEM files: trusted authorities, and the client's certificate with its key."""
     read = [None if path is None else Path(path).read_bytes() for path in (ca, key, cert)]
     return grpc.ssl_channel_credentials(*read)
 
@@ -71,7 +71,7 @@ class Grpc:
             self.bytes_sent += len(message)
 
     def _read(self) -> None:
-        """Read messages, at most about a window ahead of `receive`: the rest waits at the server."""
+        """Read messages, at most about a window ahead of `receive`; the rest waits on the server."""
         try:
             for message in self._call:
                 if self._left:
@@ -91,7 +91,7 @@ class Grpc:
         return f"the connection to {self.name} is lost ({why}); its handles have no values any more"
 
     def _why(self, code: grpc.StatusCode, details: str) -> RPCError:
-        """The exception for the way a call ended."""
+        """Return the exception for the way in which a call ended."""
         if "CERTIFICATE_VERIFY_FAILED" in details or "peer certificate" in details:
             return AuthenticationError(
                 f"the certificate of {self.name} is not trusted: {details}. Name the authority that signed it with "
@@ -136,7 +136,7 @@ class Grpc:
         self._replies.put(ConnectionLost(self._words("the session is closed")))
 
     def close(self) -> None:
-        if self._pid != os.getpid():  # after a fork: gRPC's threads are the parent's
+        if self._pid != os.getpid():  # after a fork, gRPC's threads exist only in the parent
             return
         if self._left:
             self._ended.wait(LINGER_SECONDS)

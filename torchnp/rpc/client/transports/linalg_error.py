@@ -8,4 +8,4 @@ from torchnp.rpc.exceptions import RemoteOpError
 
 
 class RemoteLinAlgError(RemoteOpError, torch.linalg.LinAlgError):
-    """An algorithm on the server cannot handle a matrix; programs can catch it by torch's class."""
+    """Raised when an algorithm on the server cannot handle a matrix; programs can catch it as torch's class."""

@@ -13,7 +13,7 @@ import msgspec
 from torchnp.rpc import wire
 from torchnp.rpc.client.transports.transport import MAX_UNACKNOWLEDGED, Stream
 from torchnp.rpc.exceptions import INFRASTRUCTURE, ConnectionLost, ProtocolError, RPCError
-from torchnp.rpc.wire.outbox import Outbox
+from torchnp.rpc.wire.unacknowledged import UnacknowledgedFrames
 
 log = logging.getLogger("torchnp.rpc")
 
@@ -28,19 +28,20 @@ FIRST_WAIT, LAST_WAIT = 0.05, 1.0  # seconds between reconnect attempts, doubled
 class ReconnectingTransport:
     """A transport that survives lost connections.
 
-    Frames are kept, up to the window, until the server acknowledges them; frames lost with a connection are sent again
-    on the next.
+    Frames are kept, up to the size of the window, until the server acknowledges them. Frames that are lost with a
+    connection are sent again on the next connection.
 
     Parameters
     ----------
     dial : callable
         Takes a timeout in seconds and returns a connection.
     timeout : float
-        Seconds for the first connection; also a limit for each later attempt.
+        Seconds allowed for the first connection, and for each later attempt.
     reconnect : float
         Seconds for which reconnecting is tried; 0 disables it.
     silence : float
-        Seconds without a message from the server, while waiting for one, after which the connection counts as lost.
+        Seconds without a message from the server, while the client waits for one, after which the connection counts as
+        lost.
 
     Raises
     ------
@@ -62,7 +63,7 @@ class ReconnectingTransport:
         self._stream = dial(timeout)
         self.name = self._stream.name
         self._before = (0, 0)  # bytes sent and received over earlier connections
-        self._outbox = Outbox(self.name)
+        self._unacknowledged = UnacknowledgedFrames(self.name)
         self._unacked_bytes = 0
         self._due = 1  # the number of the next reply
         self._replies: deque[wire.Bytes] = deque()
@@ -90,7 +91,10 @@ class ReconnectingTransport:
         return frame
 
     def _greeted(self, stream: Stream, hello: wire.Hello, timeout: float | None) -> tuple[bytes | None, int | None]:
-        """Return the answer to HELLO, and the number of the next frame that the server expects; None if it refused."""
+        """Return the answer to HELLO, and the number of the next frame that the server expects.
+
+        The number is None if the server refused the session.
+        """
         stream.send([wire.encode(hello)])
         frame = stream.receive(timeout)
         if frame is None or type(wire.decode_reply(frame)) is not wire.Welcome:
@@ -109,11 +113,11 @@ class ReconnectingTransport:
         messages: list[bytes] = []
         for frame in frames:
             cost = len(frame) + wire.OVERHEAD
-            while self._outbox and self._outbox.cost + cost > wire.WINDOW and not self._over:
+            while self._unacknowledged and self._unacknowledged.cost + cost > wire.WINDOW and not self._over:
                 self._say(messages)
                 messages = []
                 self._pull(None)
-            messages.append(self._outbox.add(frame))
+            messages.append(self._unacknowledged.add(frame))
         self._say(messages)
 
     def receive(self, timeout: float | None = 0.0) -> wire.Bytes | None:
@@ -148,7 +152,8 @@ class ReconnectingTransport:
     def _pull(self, timeout: float | None) -> bool:
         """Take the next message; return whether one came within ``timeout`` seconds.
 
-        None waits as long as the server is alive: a server that accepts another connection is still at work.
+        With ``timeout=None``, wait as long as the server is alive; a server that accepts a new connection counts as
+        alive.
         """
         try:
             message = self._stream.receive(self._silence if timeout is None else timeout)
@@ -177,7 +182,7 @@ class ReconnectingTransport:
         return True
 
     def _keep(self, frame: wire.Bytes) -> None:
-        """Queue a reply until `receive` takes it; ProtocolError if far more arrive than requests can explain."""
+        """Queue a reply until `receive` takes it; raise ProtocolError if there are far more replies than expected."""
         self._waiting += len(frame) + wire.OVERHEAD
         if self._waiting > MAX_WAITING:
             self._over = True
@@ -198,7 +203,7 @@ class ReconnectingTransport:
 
     def _has(self, due: int) -> None:
         """Drop the frames that the server has acknowledged."""
-        self._outbox.forget(due, self._outbox.next)
+        self._unacknowledged.forget(due, self._unacknowledged.next)
 
     # ------------------------------------------------------------ a lost connection
 
@@ -245,7 +250,7 @@ class ReconnectingTransport:
             return INFRASTRUCTURE.get(err.kind, ProtocolError)(f"{err.text} (server: {self.name})")
         self._unacked_bytes = 0
         self._has(due)
-        stream.send(self._outbox.since(due))
+        stream.send(self._unacknowledged.since(due))
         if self._left.is_set():
             self.interrupt()
             raise ConnectionLost("the session is closed")

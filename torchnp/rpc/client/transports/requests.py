@@ -49,9 +49,9 @@ class ThreadTask:
 
 
 class PublishFuture(Future):
-    """The values that `RPCTensor.publish_async` asked for: a `concurrent.futures.Future` that can be awaited.
+    """The result of `RPCTensor.publish_async`: a `concurrent.futures.Future` that can also be awaited.
 
-    ``result(timeout)`` waits without an event loop. A request that has been sent is not cancelled.
+    ``result(timeout)`` waits without an event loop. A request that has been sent cannot be cancelled.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Opening(ThreadTask):
 
 
 class CompiledProgram(NamedTuple):
-    """A program as the client calls it.
+    """A program in the form in which the client calls it.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class CompiledProgram(NamedTuple):
     made : int
         Number of results.
     kept : list of int
-        Indices of the results that the client keeps handles on.
+        Indices of the results on which the client keeps handles.
     """
 
     name: str
@@ -113,7 +113,7 @@ class ProgramCall(ThreadTask):
 
 
 class Forgetting(ThreadTask):
-    """A program, by its hash, that will not be called again."""
+    """A task to delete a program, identified by its hash, that will not be called again."""
 
     __slots__ = ("name",)
 
@@ -123,13 +123,13 @@ class Forgetting(ThreadTask):
 
 
 class Unanswered:
-    """Keys of releases whose answers were never received: asking again under the same key returns what was paid for."""
+    """Keys of releases whose answers were never received; asking again with the same key returns the paid release."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple, str] = {}
 
     def key_of(self, asked: tuple) -> str:
-        """The key of a release: a new one, unless the last release was the same and never answered."""
+        """Return the key for a release: the last one's if that was the same and never answered, else a new key."""
         if asked not in self._keys:
             self._keys = {asked: secrets.token_hex(16)}  # an earlier state of the program does not recur
         return self._keys[asked]
@@ -159,7 +159,7 @@ class Announced(NamedTuple):
     fewer: bool = False
 
     def wrong(self, dtype: str, shape: list[int]) -> str:
-        """Describe how a tensor differs from what is expected, or return ""."""
+        """Describe how a tensor differs from what is expected; return "" if it does not."""
         shapes = [self.shape]
         if self.fewer:
             shapes = [self.shape[:i] + self.shape[i + 1 :] for i in range(len(self.shape))]
@@ -177,7 +177,7 @@ class Announced(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the largest tensor that is expected."""
+        """Size, in bytes, of the largest tensor that is expected."""
         return max(wire.nbytes_of(wire.dtype_of(d), self.shape) for d in self.dtypes)
 
 
@@ -202,7 +202,9 @@ class Request(ThreadTask):
 
     def __init__(self, kind: type, *values: Any, announced: Announced | None = None) -> None:
         super().__init__()
-        self.finished: Callable[[], None] | None = None  # called in the thread; then later requests need not wait
+        self.finished: Callable[[], None] | None = (
+            None  # a callback in the thread; with it, later requests need not wait
+        )
         self.kind, self.values = kind, values
         self.raw: Any = None
         self.reply: Any = None
@@ -217,7 +219,7 @@ class Request(ThreadTask):
             self.finished()
 
     def wait_for(self, name: str, seconds: float | None) -> None:
-        """Like `wait`, but raise DeadlineExceeded after ``seconds``; ``name`` is the server's, for the message."""
+        """Do the same as `wait`, but raise DeadlineExceeded after ``seconds``, with the server's ``name``."""
         if not self._done.wait(seconds):
             raise DeadlineExceeded(
                 f"{name} has not answered within the deadline of {seconds:g} s: it is at work still, and the session goes "
@@ -238,7 +240,7 @@ class Request(ThreadTask):
         Raises
         ------
         ProtocolError
-            The part does not fit the earlier ones, or the tensor is far larger than expected; none of it is kept.
+            The part does not fit the earlier parts, or the tensor is far larger than expected. None of it is kept then.
         """
         self.reply = reply
         if type(reply) is not wire.Result:
@@ -256,7 +258,7 @@ class Request(ThreadTask):
         self._done_bytes = end
 
     def _begin(self, reply: wire.Result) -> None:
-        """Check the tensor that is about to arrive, before keeping any of it.
+        """Check the announced tensor before any of its bytes are kept.
 
         An unexpected tensor is read to its end and dropped, so that the session can go on, unless it is far larger than
         the expected one.

@@ -1,4 +1,4 @@
-"""The transport interface, and the transports in process and over TCP; they interpret few of the frames they move."""
+"""The transport interface, and the transports in process and over TCP; they move most frames without decoding them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, Protocol
 from torchnp.rpc.wire.keepalive import keep_alive
 
 MAX_UNACKNOWLEDGED = 1 << 13
-LINGER_SECONDS = 1.0  # time that the server has to close its side
+LINGER_SECONDS = 1.0  # time that the server has to close its end of the connection
 _SLICE = 1 << 18
 # Unlike select, poll accepts any file descriptor number: a program may have thousands of files open.
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
@@ -33,7 +33,7 @@ class Transport(Protocol):
     name : str
         The server's name in messages.
     inherited : bool
-        Whether a forked process gets its own session; over a socket it would write into its parent's.
+        Whether a forked process gets its own session. Over a socket, it would write into its parent's session.
     window : int
         Number of operators that the program may be ahead of the server.
     bytes_sent, bytes_received : int
@@ -54,10 +54,10 @@ class Transport(Protocol):
         """Send HELLO; return the answer, or None if there is none within ``timeout`` seconds."""
 
     def send(self, frames: list[bytes]) -> None:
-        """Send frames in order; blocks while the server is behind."""
+        """Send frames in order; block while the server is too far behind."""
 
     def receive(self, timeout: float | None = 0.0) -> wire.Bytes | None:
-        """Return the next reply, or None if none arrives within ``timeout`` seconds (None waits without end)."""
+        """Return the next reply, or None if none arrives within ``timeout`` seconds; ``timeout=None`` sets no limit."""
 
     def interrupt(self) -> None:
         """Leave the server for good; a `send` or `receive` blocked in another thread ends with an error."""
@@ -84,7 +84,9 @@ def greeted(transport: Transport, agreement: wire.Agreement, token: str | None, 
 
 
 class Stream(Protocol):
-    """The interface of a connection, which moves messages (see `torchnp.rpc.wire`); a session may use several in turn.
+    """The interface of a connection, which moves messages (see `torchnp.rpc.wire`).
+
+    A session may use several connections, one after the other.
 
     Attributes
     ----------
@@ -97,10 +99,13 @@ class Stream(Protocol):
     bytes_received: int
 
     def send(self, messages: list[bytes]) -> None:
-        """Send messages in order; ConnectionLost if that fails."""
+        """Send messages in order; raise ConnectionLost if that fails."""
 
     def receive(self, timeout: float | None) -> bytes | None:
-        """Return the next message, or None if none arrives within ``timeout`` seconds; ConnectionLost at the end."""
+        """Return the next message, or None if none arrives within ``timeout`` seconds.
+
+        Raise ConnectionLost when the connection has ended.
+        """
 
     def leave(self, last: bytes) -> None:
         """Send a last message, from any thread and without waiting; a blocked `send` or `receive` then raises."""
@@ -110,13 +115,13 @@ class Stream(Protocol):
 
 
 class InProcess:
-    """A transport to a server in this process; frames are encoded and decoded as on a wire.
+    """A transport to a server in this process; frames are encoded and decoded as for a network.
 
     The server handles each frame during `send`, in the sender's thread.
     """
 
     inherited = True
-    window = 256  # so that temporaries do not pile up
+    window = 256  # small, so that temporary objects do not accumulate
 
     def __init__(self, connection: object, name: str = "local") -> None:
         self.name = name
@@ -152,11 +157,11 @@ class InProcess:
             return reply
         if timeout == 0.0:
             return None
-        # Replies exist as soon as a frame is sent: waiting would never end.
+        # Replies exist as soon as a frame is sent, so waiting for another one would never end.
         raise ConnectionLost(f"the server {self.name} has closed the session")
 
     def interrupt(self) -> None:
-        pass  # a frame's handling ends on its own
+        pass  # the handling of a frame ends without an interrupt
 
     def close(self) -> None:
         self._connection.close()  # type: ignore[attr-defined]
@@ -167,7 +172,7 @@ _BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def tls_context(ca: str | Path | None, cert: str | Path | None, key: str | Path | None) -> ssl.SSLContext:
-    """The client's TLS context: trusted authorities, and the client's own certificate.
+    """Return the client's TLS context, which has the trusted authorities and the client's own certificate.
 
     Raises
     ------
@@ -189,14 +194,14 @@ def tls_context(ca: str | Path | None, cert: str | Path | None, key: str | Path 
 
 
 class _Untrusted(AuthenticationError, ConnectionLost):
-    """The server closed right after the TLS handshake: an untrusted client, or a connection lost at that point."""
+    """Raised when the connection ends right after the TLS handshake: it was lost, or the server rejects the client."""
 
 
 class Tcp:
     """Length-prefixed messages over TCP or TLS.
 
-    The socket is non-blocking: while the server does not read, replies are taken, so that two full directions cannot
-    deadlock.
+    The socket is non-blocking: while the server does not read, the client takes replies, so that full buffers in both
+    directions cannot cause a deadlock.
 
     Parameters
     ----------
@@ -204,7 +209,7 @@ class Tcp:
     timeout : float
         Seconds for the connection and the TLS handshake.
     tls : SSLContext, optional
-        Without a context nothing is encrypted.
+        The TLS context; without it, nothing is encrypted.
 
     Raises
     ------
@@ -240,13 +245,13 @@ class Tcp:
         self._waiting = 0  # received bytes not yet returned by `receive`
 
     def send(self, messages: list[bytes]) -> None:
-        # Bytes that an interrupt leaves unsent go out first next time, so no message is torn.
+        # Bytes that an interrupt leaves unsent are sent first in the next call, so messages stay whole.
         self._unsent.extend(map(memoryview, wire.gathered(messages)))
         while self._unsent:
             try:
                 self._send_part()
             except _BLOCKED:
-                # A server that respects the window never has more than that outstanding.
+                # A server that respects the window never has more replies outstanding than this.
                 listens = selectors.EVENT_READ if self._waiting < 2 * wire.WINDOW else 0
                 if self._wait(listens | selectors.EVENT_WRITE) & selectors.EVENT_READ:
                     self._read()
@@ -318,14 +323,15 @@ class Tcp:
         return ConnectionLost(f"the connection to {self.name} is lost ({why}); its handles have no values any more")
 
     def _read_last_words(self) -> None:
-        """Read the replies that arrived before the connection broke: the reason may be among them."""
+        """Read the replies that arrived before the connection broke, because they may contain the reason."""
         with contextlib.suppress(RPCError):
             self._read()
 
     def _read(self, one: bool = False) -> None:
-        """Read what has arrived, without waiting; ``one`` stops at a reply, so that a large tensor is not held twice.
+        """Read the messages that have arrived, without waiting.
 
-        Reads at most about a window at a time, so that a server that never stops sending cannot hold the client.
+        With ``one``, stop after one reply, so that a large tensor is not held twice. Read at most about a window at a
+        time, so that a server that never stops sending cannot block the client.
         """
         end = self.bytes_received + wire.WINDOW
         while self.bytes_received < end:

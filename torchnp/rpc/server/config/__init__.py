@@ -1,4 +1,4 @@
 """Configuration that the server's owner gives: settings, limits, datasets, tokens.
 
-Imports `torchnp.rpc.wire` and `torchnp.rpc.server.privacy`. No torch.
+Imports `torchnp.rpc.wire` and `torchnp.rpc.server.privacy`, and no torch.
 """

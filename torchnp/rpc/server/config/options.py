@@ -10,7 +10,7 @@ from torchnp.rpc.server.config.settings import FLAG, PATTERNS, SETTINGS
 def add_options(parser: argparse.ArgumentParser, port: int) -> None:
     """Add a server's options, with a default port, to a parser.
 
-    Options that the command line does not have are None.
+    Options that are not on the command line are None.
     """
     add = parser.add_argument
     add("--config", metavar="FILE", help="a server.toml, which says what options say and more; options go before it")

@@ -20,7 +20,7 @@ class SettingKind(NamedTuple):
     Parameters
     ----------
     words : str
-        The allowed values, as error messages give them after "write".
+        The allowed values, as error messages list them after the word "write".
     read : callable
         Converts a value from server.toml, or an option's text after `from_text`. Raises ValueError or TypeError if the
         value is invalid.
@@ -123,9 +123,9 @@ class Setting(NamedTuple):
     help : str
         Help text.
     shown : str
-        The default as the help text shows it, if that is not the value itself.
+        The default as the help text shows it, if it shows something else than the value.
     of_token : bool
-        Whether a token may override the setting.
+        Whether the settings of a token may override it.
     """
 
     name: str

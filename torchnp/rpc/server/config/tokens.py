@@ -21,12 +21,12 @@ from torchnp.rpc.server.privacy.row_labels import dataset_of
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 ANYBODY = "client"  # the name of all clients without a token of their own
-_SHOWN = 12  # number of a rule's patterns that an error message lists
+_SHOWN = 12  # maximum number of a rule's patterns that an error message lists
 
 
 def new_token() -> str:
     """Generate a random token."""
-    return secrets.token_hex(32)  # hex digits never begin with a dash, as a command-line option would
+    return secrets.token_hex(32)  # hex digits never begin with a dash, unlike a command-line option
 
 
 def hash_of(token: str) -> str:
@@ -96,7 +96,7 @@ def everybodys(token: str) -> Token:
 
 
 class Rights:
-    """The rights of a client, as they result from its token and the server's settings.
+    """The rights of a client, which result from its token and the server's settings.
 
     Parameters
     ----------
@@ -110,10 +110,11 @@ class Rights:
     max_clients : int or None
         Number of sessions that the client may have at a time.
     rules : sequence of (str, sequence of str)
-        Rules about operators: to whom each applies (for error messages), and the patterns that it allows.
+        Rules about operators. Each has the clients to whom it applies (for error messages), and the patterns that it
+        allows.
     names : sequence of str
-        Names of the operators that client and server number alike (`Agreement.names`); the patterns of ``rules`` select
-        from them.
+        Names of the operators for which client and server have the same numbers (`Agreement.names`); the patterns of
+        ``rules`` select from them.
     """
 
     def __init__(
@@ -221,6 +222,6 @@ class Tokens:
         return found
 
     def gone(self, later: Tokens) -> set[str]:
-        """Return the names of the clients whose credentials are missing in ``later``, or are others there."""
+        """Return the names of the clients whose credentials are missing in ``later`` or have changed there."""
         shown = lambda tokens: {(t.name, t.hash, t.certificate) for t in tokens.by_name.values()}
         return {name for name, _, _ in shown(self) - shown(later)}

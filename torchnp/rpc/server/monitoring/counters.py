@@ -8,7 +8,8 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable
 
-# Reasons of refusals. Lines: before a session begins, ending a session, and within a session that continues.
+# Reasons for refusals. The first line has those before a session begins, the second those that end a session, and the
+# third those within a session that continues.
 REASONS = (
     "certificate", "token", "version", "clients",
     "protocol", "time", "cpu", "idle", "died",

@@ -1,7 +1,7 @@
-"""Event log of a server. It has fixed event names, the client's address and name, but no value or text from a client.
+"""Event log of a server, which contains the client's address and name, but no value or text from a client.
 
-Event names come from a fixed set, and so do values of fields: operators of the table, error classes, locations in the
-server's code, numbers. So log lines can be stored and shown to others.
+Event names come from a fixed set. Fields contain only operators of the table, error classes, locations in the server's
+code, and numbers. So log lines can be stored and shown to others.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ def place_of(error: BaseException) -> str:
 
 
 def trace_of(error: BaseException) -> str:
-    """Return the innermost frames of an error's stack, the one that raised it first: `place_of` and the function of each.
+    """Return the innermost frames of an error's stack, beginning with the one that raised the error.
 
-    It is cut off after `MOST_FRAMES` frames, as a client can make kernels nest.
+    Each frame is given as in `place_of`, with its function. At most `MOST_FRAMES` frames are returned, because a client
+    can make kernels nest deeply.
     """
     if not log.isEnabledFor(logging.INFO):
         return ""
@@ -61,7 +62,7 @@ def _places(error: BaseException, functions: bool = False) -> list[str]:
 class _Json(logging.Formatter):
     """Formatter that writes one JSON object per line.
 
-    Of other packages' records it writes only the logger's name, not the message.
+    For records of other packages, it writes only the logger's name, not the message.
     """
 
     def format(self, record: logging.LogRecord) -> str:

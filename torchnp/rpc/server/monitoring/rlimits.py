@@ -19,7 +19,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt
 
 
 def this_machines() -> int | None:
-    """Return this machine's memory in bytes; None if the system does not tell."""
+    """Return this machine's memory in bytes; None if the system does not report it."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -29,7 +29,7 @@ def this_machines() -> int | None:
 
 
 def taken() -> int:
-    """Return the size of this process's address space in bytes; 0 if the system does not tell."""
+    """Return the size of this process's address space in bytes; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError, AttributeError):
@@ -39,7 +39,8 @@ def taken() -> int:
 def keep_memory() -> None:
     """Make this process keep freed memory, if the C library supports it.
 
-    Getting pages from the system and returning them, for each result, would take longer than most operators.
+    Otherwise the process would get pages from the system and return them for each result, which takes longer than most
+    operators.
     """
     with contextlib.suppress(AttributeError, OSError):
         libc = ctypes.CDLL(None)

@@ -4,8 +4,8 @@ A buffer is public as long as everything that was written to it came from the cl
 data. Owners' datasets are private, and so is everything computed from them. `release` returns exact values of public
 buffers only. `predict_outcome` decides what an operator on private data discloses: whether it fails, the error text,
 and the shapes, strides and bytes of its results. It runs the kernel on stand-ins: arrays that equal the arguments in
-everything but values. So the disclosure cannot depend on a private value. If the kernel then behaves differently on the
-real values, `held` returns zeros, and the client does not see the difference.
+everything except their values. So the disclosure cannot depend on a private value. If the kernel then behaves
+differently on the real values, `held` returns zeros, and the client does not see the difference.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import PrivacyError, RPCError
 from torchnp.rpc.server.session.object_store import StoredObject, root_of
 
-# Errors that a client's frame can cause. MemoryError: the client asked for too much, and what was allocated is freed.
-# RecursionError, which is a RuntimeError: the client nested too deeply, and the stack is unwound. All other errors are
-# faults of the process.
+# Errors that a client's frame can cause. After MemoryError (the client asked for too much) the allocated memory is
+# freed, and after RecursionError, a RuntimeError (the client nested too deeply), the stack is unwound. All other errors
+# are faults of the process.
 RAISED = (*FAILURES, AssertionError, ImportError, MemoryError, Warning, RPCError)
 
 
@@ -140,10 +140,10 @@ def predict_outcome(
     Returns
     -------
     Disclosure
-        What the operator does on the first stand-ins that it accepts: zeros may be bad divisors, and ones bad indices.
-        If it fails on all stand-ins, for example because shapes or dtypes do not match, the disclosure is the first
-        error. An operator that resizes an object is refused with an error, because the shape would show afterwards
-        whether the operator got so far with the real values.
+        The outcome of the operator on the first stand-ins that it accepts; it may not accept all, because zeros can be
+        bad divisors, and ones bad indices. If it fails on all stand-ins, for example because shapes or dtypes do not
+        match, the disclosure is the first error. An operator that resizes an object is refused with an error, because
+        the shape would afterwards show whether the operator reached the resize with the real values.
     """
     problem: Exception | None = None
     for number, pattern in _PATTERNS:
@@ -245,7 +245,9 @@ def _fresh(array: np.ndarray) -> Fresh:
 
 
 def held(array: np.ndarray | None, fresh: Fresh, own: bool) -> np.ndarray:
-    """Return a result in its predicted layout; zeros if the kernel returned none, or one of another shape or dtype.
+    """Return a result in its predicted layout.
+
+    If the kernel returned no result, or one with another shape or dtype, return zeros.
 
     ``own`` says that the array's memory has the predicted size and is not shared.
     """
@@ -266,7 +268,7 @@ def locked(array: np.ndarray) -> np.ndarray:
 
 
 def substitute(arg: Any, arrays: Iterator[np.ndarray]) -> Any:
-    """Convert a frame's argument to what a kernel takes. Its handles are replaced by the next arrays."""
+    """Convert a frame's argument for a kernel; its handles are replaced by the next arrays."""
     kind = type(arg)
     if kind is wire.Handle:
         return next(arrays)

@@ -171,7 +171,7 @@ class Ledger:
     def set_budget(self, dataset: str, epsilon: float, delta: float, client: str = EVERYBODY) -> LedgerEntry:
         """Set a dataset's budget for one client, or for all clients together.
 
-        It replaces the old budget; what was spent stays spent.
+        It replaces the old budget. Past spending still counts.
         """
         _check_name("dataset", dataset)
         _check_name("client", client)
@@ -253,7 +253,7 @@ class Ledger:
         Raises
         ------
         LedgerError
-            Something was changed, or is missing.
+            An entry, a total or a result was changed or is missing.
         """
         before, seen = ORIGIN, head is None or head == ORIGIN
         limits: dict[tuple[str, str], int] = {}
@@ -290,7 +290,7 @@ class Ledger:
     def reserve(
         self, client: str, dataset: str, key: str, units: int, terms: dict[str, Any], nbytes: int = 0
     ) -> bytes | None:
-        """Debit a release before it is drawn. Return None if it may be drawn, or its result if that is already stored.
+        """Debit a release before its noise is drawn. Return None if it may be drawn, or the result if it is stored.
 
         Parameters
         ----------
@@ -311,8 +311,8 @@ class Ledger:
             There is no budget, too little of it is left, the dataset is frozen, or the client has had too many
             releases. Nothing was spent.
         PrivacyError
-            The result is too large to store; nothing was spent. Or the key was used for another release, or for a
-            release that was interrupted or whose result is no longer stored.
+            The result is too large to store; nothing was spent. Or the key was used before: for another release, for a
+            release that was interrupted, or for one whose result is no longer stored.
         LedgerError
             The file cannot be written; nothing was spent.
         """

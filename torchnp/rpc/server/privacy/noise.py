@@ -1,4 +1,4 @@
-"""Exact vectorized sampling of the discrete Gaussian, with no other randomness than the operating system's.
+"""Exact vectorized sampling of the discrete Gaussian, with randomness only from the operating system.
 
 The distribution on the integers has P(n) proportional to exp(-n**2 / (2 sigma**2)), sigma = p / q. The method is
 Karney's (2016), with rational numbers instead of multi-digit deviates. For every n >= 0 there are one integer k and one
@@ -102,7 +102,7 @@ def _k_bounds() -> np.ndarray:
 
 
 def _draw_k(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k of each uniform 64-bit word, and which words are accepted."""
+    """Return the k of each uniform 64-bit word, and whether each word is accepted."""
     bounds = _k_bounds()
     k = np.searchsorted(bounds, words, side="right")
     kept = k <= _K

@@ -30,7 +30,7 @@ def kind_of(error: Exception) -> str:
 
 
 def release_rows(ledger: Ledger | None, client: str, entry: StoredObject, request: wire.Publish) -> np.ndarray:
-    """Return a noised sum or mean. It is debited first, then drawn once and stored, and only then returned.
+    """Return a noised sum or mean. It is first debited, then drawn once and stored, and only then returned.
 
     Raises
     ------

@@ -81,7 +81,7 @@ class Release:
         return sigma / self.rows if self.reduce == "mean" else sigma
 
     def terms(self) -> dict[str, Any]:
-        """Return the parameters that the ledger records; a client's key belongs to exactly these."""
+        """Return the parameters that the ledger records; a client's key is valid only for these parameters."""
         return {
             "reduce": self.reduce, "rows": self.rows, "dim": self.dim, "shape": list(self.shape), "dtype": self.dtype,
             "clip": self.clip, "exponent": self.exponent, "bound": self.bound, "noise": self.noise,
@@ -106,8 +106,7 @@ def plan(
     reduce, clip : str, float
         ``"sum"`` or ``"mean"``, and the L2 norm to which rows are clipped.
     sigma, epsilon : float or None
-        Either the standard deviation of the noise in the result, or the largest cost of this release alone at
-        ``delta``.
+        Either the standard deviation of the noise in the result, or the largest cost of this one release at ``delta``.
 
     Raises
     ------

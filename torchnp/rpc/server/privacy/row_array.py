@@ -1,14 +1,14 @@
-"""Opaque arrays of an owner's rows. Rows of programs cannot read their values, and no row affects another row.
+"""Opaque arrays of an owner's rows. Operators cannot read their values, and no row of data affects another row.
 
 Operators that keep a row label compute on a `RowArray` instead of an array. It is not an ndarray and cannot become one:
 operations that are not defined here (truth value, numbers, nonzero, masks, other NumPy functions) raise `Unlabelled`.
-So a program takes the same steps whatever the values are. The operations here look only at shapes, dtypes and public
-values. Each says what it does to the row dimension and refuses to sum, scan or broadcast over it, so index i of a result
-depends only on the row that `order` names.
+So an operator takes the same steps whatever the values are. The operations here depend only on shapes, dtypes and
+public values. Each documents its effect on the row dimension and refuses to sum, scan or broadcast over it, so index i
+of a result depends only on the row that `order` names.
 
 This is true for every bit, not only mathematically. Arithmetic uses ufuncs that IEEE 754 defines elementwise. Other
-functions get only arguments in their ordinary range (`smooth`), because vectorized code may process a whole vector
-differently because of one unusual element.
+functions get only arguments in their ordinary range (`smooth`), because one unusual element may make vectorized code
+process a whole vector differently.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class RowArray(NDArrayOperatorsMixin):
     axis : int
         The row dimension, non-negative.
     order : bytes
-        The row at each index, as int64, -1 for none; empty if index i holds row i.
+        The number of the row at each index, as int64, or -1 if there is none; empty if index i holds row i.
     shape, ndim, dtype
-        As for an ndarray.
+        The same as for an ndarray.
     """
 
     __slots__ = ("__axis", "__order", "__values")
@@ -102,7 +102,7 @@ def rows_of(x: RowArray) -> np.ndarray:
 
 
 def packed(rows: np.ndarray) -> bytes:
-    """Return an order as an attribute of a RowArray. No row is at two places."""
+    """Encode an order as the attribute of a RowArray; raise `Unlabelled` if a row occurs twice."""
     used = rows[rows >= 0]
     if len(np.unique(used)) != len(used):
         raise Unlabelled("a row is at two places")
@@ -123,7 +123,7 @@ _OF_COMPLEX = frozenset([
     np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.conjugate, np.equal, np.not_equal,
     np.isnan, np.isfinite, np.isinf, np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
 ])  # fmt: skip
-# These fail or trap for an integer divisor of 0; `quotient` is used for integers.
+# These fail or trap if an integer divisor is 0, so integers use `quotient` instead.
 _WHOLE = frozenset([np.floor_divide, np.remainder, np.fmod])
 
 
@@ -132,7 +132,7 @@ def _complex(inputs: Sequence[Any]) -> bool:
 
 
 def elementwise(ufunc: Any, *inputs: Any) -> RowArray:
-    """Apply a ufunc of `EXACT`. Halves are computed in float32, and rounded."""
+    """Apply a ufunc of `EXACT`. Half precision is computed in float32 and then rounded."""
     if ufunc not in (_OF_COMPLEX if _complex(inputs) else EXACT) or len(inputs) != ufunc.nin:  # one more is written
         raise Unlabelled(f"{ufunc.__name__} is no operation on an owner's rows")
     if ufunc in _WHOLE and any(getattr(x, "dtype", dt.int64).kind in "biu" for x in inputs):
@@ -145,7 +145,7 @@ def elementwise(ufunc: Any, *inputs: Any) -> RowArray:
 
 
 def _common(inputs: Sequence[Any]) -> tuple[int, int, bytes]:
-    """Return where the rows are, counted from the right, how many they are, and their order: all operands agree."""
+    """Return the row dimension, counted from the right, its size, and the order, on which all operands must agree."""
     facts = {(x.axis - x.ndim, x.shape[x.axis], x.order) for x in inputs if type(x) is RowArray}
     if len(facts) != 1:
         raise Unlabelled("rows at several places")
@@ -174,7 +174,7 @@ def like(value: Any, x: RowArray) -> RowArray:
 def to(x: Any, dtype: np.dtype) -> Any:
     """Convert to a dtype.
 
-    A float that is nan or out of int64's range first becomes the least int64, as CPUs convert it.
+    As on CPUs, a float that is nan or out of int64's range first becomes the least int64.
     """
     array = values_of(x)
     if array.dtype.kind == "c" and not dt.is_complex(dtype) and dtype != dt.bool_:
@@ -200,9 +200,10 @@ def _whole(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def canonical(x: RowArray) -> RowArray:
-    """Replace all nans by the same nan.
+    """Replace all nans with the same nan.
 
-    The CPU decides which operand's nan a result has, and vectorized code and its remainder may differ.
+    If both operands are nan, the CPU decides whose bits the result has, and vectorized code and its remainder may
+    differ.
     """
     array = values_of(x)
     if dt.is_complex(array.dtype):
@@ -224,7 +225,7 @@ def of_parts(name: str, x: RowArray) -> RowArray:
 def over(x: RowArray, axes: Any, keepdims: bool = True) -> tuple[tuple[int, ...], int]:
     """Return dimensions counted from 0, without repetitions, and the row axis after they are reduced.
 
-    Refuse the row axis, and all dimensions (None).
+    Refuse the row axis, and ``axes=None``, which means all dimensions.
     """
     named = () if axes is None else (axes,) if isinstance(axes, int) else axes
     along = tuple(sorted({a % x.ndim for a in named}))
@@ -248,7 +249,7 @@ def scan(ufunc: Any, x: RowArray, axis: int) -> RowArray:
 
 
 def _ordered(x: RowArray) -> np.ndarray:
-    """Return values that NumPy can order: halves as float32, which preserves their order."""
+    """Return values that NumPy can order; half precision becomes float32, which preserves the order."""
     if _complex([x]):
         raise Unlabelled("an order of complex numbers")
     return values_of(x).astype(np.float32) if x.dtype in _HALVES else values_of(x)
@@ -267,7 +268,7 @@ def order(x: RowArray, axis: int) -> RowArray:
 
 
 def matmul(a: Any, b: Any) -> RowArray:
-    """Return a product of matrices, or of batches of matrices, that does not sum over rows."""
+    """Return a product of matrices, or of batches of matrices; refuse one that would sum over rows."""
     if a.ndim < 2 or b.ndim < 2:
         raise Unlabelled("a product of vectors")
     if dt.is_bool(a.dtype) or a.dtype != b.dtype:
@@ -284,7 +285,7 @@ def matmul(a: Any, b: Any) -> RowArray:
 
 
 def part(x: RowArray, at: Any) -> RowArray:
-    """Index by integers, slices, ``...`` and None. The row dimension may be sliced, but no row be chosen."""
+    """Index with integers, slices, ``...`` and None. The row dimension may be sliced but not indexed by an integer."""
     at = at if isinstance(at, tuple) else (at,)
     if any(type(i) not in (int, slice, type(None), type(...)) for i in at):
         raise Unlabelled("an index of another kind")
@@ -304,7 +305,7 @@ def part(x: RowArray, at: Any) -> RowArray:
 
 
 def reshape(x: RowArray, shape: Sequence[int]) -> RowArray:
-    """Change the shape, if a dimension of the result has the rows as a whole."""
+    """Change the shape; some dimension of the result must index the same rows."""
     out, n = np.reshape(values_of(x), tuple(shape)), x.shape[x.axis]
     before = math.prod(x.shape[: x.axis])
     fits = [d for d in range(out.ndim) if math.prod(out.shape[:d]) == before and out.shape[d] == n]
@@ -348,7 +349,7 @@ def tile(x: RowArray, repetitions: Sequence[int]) -> RowArray:
 
 
 def concat(parts: Sequence[Any], axis: int) -> RowArray:
-    """Join arrays. Along the row dimension, public ones are of no row, and no row may come twice."""
+    """Join arrays. Along the row dimension, elements of public arrays belong to no row, and no row may occur twice."""
     dims = {x.axis for x in parts if type(x) is RowArray}
     out = np.concatenate([values_of(x) for x in parts], axis)
     if dims != {axis % out.ndim}:
@@ -363,14 +364,14 @@ def diagonal(x: RowArray, offset: int, axis1: int, axis2: int) -> RowArray:
 
 
 def index(x: RowArray, at: tuple[Any, ...]) -> RowArray:
-    """Index by public arrays, which may be several, or masks."""
+    """Index with one or several public arrays or masks."""
     if any(type(i) is RowArray for i in at):
         raise Unlabelled("rows are looked up in rows")
     return _followed(x, lambda array: array[at])
 
 
 def _followed(x: RowArray, move: Callable[[np.ndarray], np.ndarray]) -> RowArray:
-    """Move elements, and find the rows in the result by moving their numbers in the same way."""
+    """Move elements, and find the rows in the result by moving the row numbers in the same way."""
     shape = [-1 if d == x.axis else 1 for d in range(x.ndim)]
     numbers = move(np.broadcast_to(rows_of(x).reshape(shape), x.shape))
     for dim in sorted(range(numbers.ndim), key=lambda d: d != x.axis):
@@ -384,9 +385,9 @@ def _followed(x: RowArray, move: Callable[[np.ndarray], np.ndarray]) -> RowArray
 
 
 def take(x: Any, index: Any, axis: int) -> RowArray:
-    """Take elements along a dimension: of rows at public indices, or of a public array at indices that the rows hold.
+    """Take elements along a dimension, either from rows at public indices or from a public array at the rows' indices.
 
-    Where a row's index is out of range, the result is zero.
+    If a row's index is out of range, the result is zero.
     """
     axis %= x.ndim
     if type(x) is not RowArray:
@@ -417,7 +418,7 @@ def _lookup(table: np.ndarray, index: RowArray, axis: int) -> RowArray:
 def _at(index: Any, operands: Sequence[Any], axis: int) -> tuple[np.ndarray, int, bytes]:
     """Return the indices along ``axis``, the row dimension and the order.
 
-    The two may be equal only if the index alone has rows.
+    ``axis`` may be the row dimension only if the index is the only array with rows.
     """
     if any(x.ndim != index.ndim for x in operands) or index.dtype not in (dt.int32, dt.int64) or not index.ndim:
         raise Unlabelled("places of another number of dimensions")
@@ -429,7 +430,7 @@ def _at(index: Any, operands: Sequence[Any], axis: int) -> tuple[np.ndarray, int
 
 
 def take_along_axis(x: Any, index: Any, axis: int) -> RowArray:
-    """Gather elements by index along a dimension. Where a row's index is out of range, the result is zero.
+    """Gather elements by index along a dimension. If a row's index is out of range, the result is zero.
 
     Along the row dimension, a public index may name whole rows.
     """
@@ -480,8 +481,8 @@ def scatter(x: Any, axis: int, index: Any, source: Any, add: bool) -> RowArray:
 
 # ---------------------------------------------------------------- functions that no standard defines to the bit
 
-# By dtype: the largest and the smallest argument for which exp is ordinary, the least normal number, and the power of 2
-# by which log scales subnormal numbers.
+# By dtype: the largest and the smallest argument for which exp is in its ordinary range, the least normal number, and
+# the power of 2 by which log scales subnormal numbers.
 _LARGEST = {dt.float32: 88.722, dt.float64: 709.78}
 _SMALLEST = {dt.float32: -87.3, dt.float64: -708.3}
 _NORMAL = {dt.float32: 2.0**-126, dt.float64: 2.0**-1022}
@@ -550,12 +551,12 @@ _SMOOTH = {"exp": _exp, "expm1": _expm1, "log": _log, "log1p": _log1p, "tanh": _
 
 
 def quotient(x: Any, y: Any, rest: bool) -> RowArray:
-    """Return the floor quotient, or the remainder, of integers of one dtype; 0 where the divisor is 0."""
+    """Return the floor quotient, or the remainder, of integers of one dtype; the result is 0 where the divisor is 0."""
     a, b = values_of(x), values_of(y)
     if a.dtype != b.dtype or a.dtype.kind not in "iu":
         raise Unlabelled("a quotient of other than integers of one dtype")
     divisor = np.where((b == 0) | (b == b.dtype.type(-1 if b.dtype.kind == "i" else 0)), b.dtype.type(1), b)
-    # The least integer divided by -1 overflows, so the dividend is negated instead, which wraps.
+    # The least integer divided by -1 overflows. So the dividend is negated instead, which wraps around.
     minus = (b == -1) if b.dtype.kind == "i" else np.zeros((), bool)
     if rest:
         out = np.where(minus | (b == 0), a.dtype.type(0), np.remainder(a, divisor))

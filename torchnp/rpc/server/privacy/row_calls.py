@@ -1,7 +1,7 @@
-"""Calls on an owner's rows: the labels of the results, then the results, by portable rows that cannot read values.
+"""Calls on an owner's rows: find the labels of the results, then compute the results.
 
-Both steps run the same row of `torchnp.portable` on the library ``rows``. The labels come from a run on zeros of the same
-shapes and dtypes.
+Both steps run the operator's portable kernel (its row in `torchnp.portable`) on the library ``rows``, where it cannot
+read values. The labels come from a run on zeros of the same shapes and dtypes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torchnp.rpc.server.privacy.row_labels import Label, Mixed, Rows, common
 if TYPE_CHECKING:
     from torchnp.rpc.server.privacy.row_library import RowLibrary
 
-# Operators that draw random numbers, or write the shape of a tensor instead of its elements.
+# Tags of operators that draw random numbers, or change the shape of a tensor instead of its elements.
 _NOT_BY_ROWS = frozenset(["nondeterministic_seeded", "inplace_view"])
 # Views that do more than move elements: they depend on the bytes in memory, or compute.
 _NO_MOVES = frozenset(["aten::view.dtype", "aten::_conj", "aten::conj"])
@@ -58,7 +58,7 @@ def library() -> RowLibrary:
 
 
 def functional(schema: Any) -> str:
-    """Return the name of the functional overload that computes what a schema does, if it has a row, or ``""``.
+    """Return the name of the functional overload that computes the same as a schema; ``""`` if that has no row.
 
     An in-place operator that writes only its first argument corresponds to the overload without the underscore.
     """
@@ -75,17 +75,17 @@ def functional(schema: Any) -> str:
 
 
 def kept(schema: Any) -> str:
-    """Return the overload whose row computes what a schema does on rows; ``""`` if it is not among `KEPT`."""
+    """Return the overload whose portable kernel computes a schema on rows; ``""`` if the schema is not in `KEPT`."""
     return functional(schema) if schema.name in KEPT else ""
 
 
 def rule(schema: Any) -> str:
-    """Return what an overload that keeps a row label does to rows, in words; ``""`` if it never keeps one."""
+    """Describe the effect on rows of an overload that keeps a row label; return ``""`` if it never keeps one."""
     return "; or ".join(WORDS[kind] for kind in KEPT.get(schema.name, ()))
 
 
 def labels(call: Any, results: Sequence[Shaped]) -> list[Label]:
-    """Return the labels of an operator's results, or of an in-place operator's target. No private value is used."""
+    """Return the labels of an operator's results, or of an in-place operator's target, without using private values."""
     given = given_labels(call)
     mixed: list[Label] = [Mixed(_mixed_by(given, call.row.name))] * len(results)
     rows = common(given)
@@ -105,7 +105,7 @@ def labels(call: Any, results: Sequence[Shaped]) -> list[Label]:
 
 
 def values(call: Any, results: Sequence[Shaped], made: Sequence[Label]) -> list[np.ndarray | None]:
-    """Compute the results; None where a result's label is not the one found before."""
+    """Compute the results. A result whose label differs from the one in ``made``, which was found before, is None."""
     given = given_labels(call)
     rows = common(given)
     assert rows is not None
@@ -117,7 +117,7 @@ def values(call: Any, results: Sequence[Shaped], made: Sequence[Label]) -> list[
 
 
 def depends_on_values(call: Any) -> bool:
-    """Return whether labels may depend on public values: on indices, or on what a view gets besides its base.
+    """Return whether labels may depend on public values: on indices, or on a view's arguments other than its base.
 
     `values` compares the labels of other results with those that were found before.
     """
@@ -136,7 +136,7 @@ def _mixed_by(given: Sequence[Label], name: str) -> str:
 
 
 def _label(x: RowArray, rows: Rows) -> Rows:
-    """Return a result's label: the rows of the data in place of those of the operands."""
+    """Return a result's label, in which the row numbers of the operands are replaced by those of the dataset."""
     if not rows.order:
         return Rows(rows.dataset, x.axis, x.order)
     own, numbers = rows_of(x), np.frombuffer(rows.order, np.int64)
@@ -146,7 +146,7 @@ def _label(x: RowArray, rows: Rows) -> Rows:
 def _computed(
     call: Any, given: Sequence[Label], arrays: Sequence[np.ndarray], results: Sequence[Shaped]
 ) -> list[RowArray | None]:
-    """Run the portable row with arrays instead of the call's objects."""
+    """Run the portable kernel with arrays instead of the call's objects."""
     from torchnp.rpc.server.privacy.row_library import finished
 
     row, lib = call.row, library()

@@ -6,8 +6,8 @@ dataset changes only one row of the tensor, and a noised sum of clipped rows can
 are `Mixed`.
 
 Labels depend only on operators, shapes and public values, so they are public. An operator keeps a label if its portable
-row runs on arrays whose values it cannot read (`torchnp.rpc.server.privacy.row_library`); all other operators produce
-`Mixed`.
+kernel runs on arrays whose values it cannot read (`torchnp.rpc.server.privacy.row_library`); all other operators
+produce `Mixed`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Rows:
     dim : int
         The dimension, not negative.
     order : bytes
-        The row on which each index depends, as int64, -1 for none; empty if index i depends on row i.
+        The row on which each index depends, as int64, or -1 for none; empty if index i depends on row i.
     """
 
     dataset: str
@@ -60,7 +60,7 @@ def of_dataset(name: str, array: np.ndarray) -> Label:
 def common(labels: Iterable[Label]) -> Rows | None:
     """Return the dataset and row order that all private labels share.
 
-    None if they differ, one is mixed, or all are public.
+    Return None if they differ, if one is mixed, or if all labels are public.
     """
     found: set[tuple[str, bytes]] = set()
     for label in labels:

@@ -1,8 +1,8 @@
-"""The array library `rows`, on which the portable rows of operators compute with an owner's rows.
+"""The array library `rows`, with which the portable kernels of operators compute on an owner's rows.
 
 Its arrays are `RowArray` and public ndarrays. Each function of the array API standard that works on rows is in
-`PRIMITIVES`; all others take public arrays only. A portable row cannot read a private value here, as it cannot inside a
-trace of JAX, so the operators that keep a row label are those whose portable row runs.
+`PRIMITIVES`; all others take public arrays only. As in a JAX trace, a portable kernel cannot read a private value here.
+So the operators that keep a row label are those whose portable kernel runs without an error.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _triangle(lower: bool) -> Function:
 
 
 def _matmul(a: Any, b: Any) -> RowArray:
-    """As the standard's; vectors become matrices."""
+    """Do the same as the standard's ``matmul``; vectors are first expanded to matrices."""
     if a.ndim == 1 or b.ndim == 1:
         wide = _matmul(_expanded(a, 0) if a.ndim == 1 else a, _expanded(b, 1) if b.ndim == 1 else b)
         return ra.squeeze(wide, [-2] * (a.ndim == 1) + [-1] * (b.ndim == 1))
@@ -78,7 +78,10 @@ def _matmul(a: Any, b: Any) -> RowArray:
 
 
 def _power(x: Any, exponent: Any) -> RowArray:
-    """Powers by one public number: whole ones up to 64 by products, 0.5 by sqrt, others by exp and log in float64."""
+    """Raise rows to the power of one public number.
+
+    Integer exponents up to 64 are computed with products, 0.5 with sqrt, and others with exp and log in float64.
+    """
     if type(x) is not RowArray or type(exponent) is RowArray or exponent.ndim:
         raise Unlabelled("powers by rows")
     n = exponent.item()
@@ -132,8 +135,8 @@ def _bound(function: Function, *first: Any) -> Function:
 
 
 EACH, ALONG, CONTRACT, LOOKUP, MOVE = "each", "along", "contract", "lookup", "move"
-# What each function does to rows: computes each element by itself, computes along other dimensions, multiplies matrices,
-# looks up, or moves.
+# The effect of each function on rows: it computes elementwise, computes along other dimensions, multiplies matrices,
+# looks up elements, or moves elements.
 _FUNCTIONS: dict[str, dict[str, Function]] = {
     EACH: {
         **{name: _bound(elementwise, ufunc) for name, ufunc in _UFUNCS.items()},
@@ -157,7 +160,7 @@ _FUNCTIONS: dict[str, dict[str, Function]] = {
         "broadcast_to": ra.broadcast_to, "broadcast_arrays": _broadcast_arrays, "moveaxis": _moveaxis, "flip":
         lambda x, axis=None: ra.flip(x, axis), "roll": ra.roll, "tile": ra.tile, "concat": ra.concat, "stack": _stack,
         "asarray": lambda x: x, "real": _bound(ra.of_parts, "real"), "imag": _bound(ra.of_parts, "imag"),
-        # Constants of a shape hold no row.
+        # Constant results contain no row.
         "zeros_like": lambda x: np.zeros(x.shape, x.dtype), "ones_like": lambda x: np.ones(x.shape, x.dtype),
     },
 }  # fmt: skip
@@ -168,7 +171,7 @@ PRIMITIVES: dict[str, tuple[str, Function]] = {
 
 
 class RowNamespace:
-    """The array API standard's functions: of `PRIMITIVES` where an argument has rows, and of NumPy otherwise."""
+    """The array API standard's functions: from `PRIMITIVES` if an argument has rows, otherwise from NumPy."""
 
     __name__ = "rows"
 
@@ -223,9 +226,9 @@ class RowLibrary(ArrayLibrary):
 
 
 def finished(x: Any, shape: tuple[int, ...], dtype: np.dtype, first: RowArray) -> RowArray | None:
-    """Return a row's result in its dtype; None if it has another shape, or no rows.
+    """Return a portable kernel's result, converted to its dtype; None if it has another shape, or no rows.
 
-    A public result of the first operand's shape holds constants in the place of its rows.
+    If a public result has the first operand's shape, it counts as having constants in all of that operand's rows.
     """
     if isinstance(x, np.ndarray) and x.shape == first.shape:
         x = ra.like(x, first)

@@ -1,4 +1,4 @@
-"""The rows that the library ``rows`` has in its own words, each with the reason why the portable row does not do."""
+"""Kernels that the library ``rows`` uses instead of portable ones; each section gives the reason for its kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torchnp.rpc.server.privacy.row_array import RowArray, to, where
 
 Value = Any  # a RowArray or a public array
 
-# ---------------------------------------------------------------- the portable row calls a kernel, which would read rows
+# ---------------------------------------------------------------- portable kernels that call a NumPy kernel, which reads
 
 
 def _ratio(t: Value, above: tuple[float, ...], below: tuple[float, ...]) -> Value:
@@ -34,7 +34,7 @@ def _polynomial(t: Value, coefficients: tuple[float, ...]) -> Value:
 
 @portable("aten::erf", "aten::special_erf", on="rows")
 def erf(lib: ArrayLibrary, self: RowArray) -> RowArray:
-    """The error function by fdlibm's rational approximations, in float64."""
+    """Compute the error function with fdlibm's rational approximations, in float64."""
     xp, x = lib.xp, lib.to_float(self)
     wide = to(x, dt.float64)
     size = xp.abs(wide)
@@ -48,7 +48,7 @@ def erf(lib: ArrayLibrary, self: RowArray) -> RowArray:
     return to(where(size >= 6.0, np.copysign(1.0, wide), where(xp.isnan(wide), wide, out)), x.dtype)
 
 
-# ---------------------------------------------------------------- the portable row merges dimensions, rows among them
+# ---------------------------------------------------------------- portable kernels that merge the row dimension
 
 
 @portable("aten::embedding", on="rows")
@@ -70,7 +70,7 @@ def index_select(lib: ArrayLibrary, self: Value, dim: int, index: Value) -> Valu
 
 @portable("aten::index.Tensor", on="rows")
 def index_(lib: ArrayLibrary, self: Value, indices: Sequence[Any]) -> Value:
-    """Public indices move rows; those that rows hold look up, along one dimension."""
+    """Move rows with public indices, or look up elements of a public array with the rows' indices in one dimension."""
     given = [(d, x) for d, x in enumerate(indices) if x is not None]
     if type(self) is RowArray:
         return ra.index(self, tuple(slice(None) if x is None else x for x in indices))
@@ -85,7 +85,7 @@ def diagonal(lib: ArrayLibrary, self: RowArray, offset: int = 0, dim1: int = 0, 
     return ra.diagonal(self, offset, dim1, dim2)
 
 
-# ---------------------------------------------------------------- there is no portable row: the standard cannot write
+# ---------------------------------------------------------------- no portable kernel: the standard cannot write
 
 
 @portable("aten::scatter.value", on="rows")
@@ -104,7 +104,7 @@ def scatter_add(lib: ArrayLibrary, self: Value, dim: int, index: Value, src: Val
     return ra.scatter(to(self, wide), dim, index, to(src, wide), add=True)
 
 
-# ---------------------------------------------------------------- two of three results mix rows, and would refuse the third
+# ---------------------------------------------------------------- two of three results mix rows
 
 
 @portable("aten::native_layer_norm_backward", on="rows")
@@ -119,7 +119,7 @@ def native_layer_norm_backward(
     bias: Any,
     output_mask: Sequence[bool],
 ) -> tuple[Value, None, None]:
-    """The gradient of the input alone; those of weight and bias are sums over rows."""
+    """Compute only the gradient of the input; those of weight and bias are sums over rows."""
     dtype, axes = dt.opmath(input.dtype), tuple(range(-len(normalized_shape), 0))
     g, x, middle, scale = (to(v, dtype) for v in (grad_out, input, mean, rstd))
     g = g if weight is None else g * to(weight, dtype)

@@ -1,14 +1,14 @@
-"""Timing of replies about private data, by a schedule that depends only on what the client knows.
+"""Timing of replies about private data, by a schedule that depends only on facts that the client knows.
 
-The run time of a kernel also depends on values (of a greatest common divisor, a sort, numbers close to zero, rows that
-fail), and reply times must not reveal them. So an operator on private data has a predicted time: that of the kernel on
-stand-ins of the same shapes, which `disclosure.predict_outcome` runs anyway. The reply to a frame comes after twice the
-predicted times of its operators, rounded up to the bucket, however long they really took.
+The run time of a kernel also depends on values (in a greatest common divisor, in a sort, near zero, if rows fail), and
+reply times must not reveal them. So an operator on private data has a predicted time: that of the kernel on stand-ins
+of the same shapes, which `disclosure.predict_outcome` runs anyway. The reply to a frame is sent after twice the total
+predicted time of its operators, rounded up to the bucket, however long they really took.
 
-If they took longer, the schedule was wrong, and this reveals something. The reply is then sent after 2, 4, 8 ... times
-the scheduled time. A client may cause `TRUST` such late replies, and regains one every `REGAIN` seconds. After that,
-its waiting times are doubled for each further late reply, until none is late any more. So a client, over all its
-sessions, learns no more from reply times than which few replies were late (predictive mitigation: Askarov, Zhang and
+If they took longer, the schedule was wrong, which reveals something about values. The reply is then sent after 2, 4,
+8 ... times the scheduled time. A client may cause `TRUST` such late replies, and regains one every `REGAIN` seconds.
+After that, its waiting times are doubled for each further late reply, until no reply is late any more. So over all its
+sessions, a client learns from reply times only which few replies were late (predictive mitigation: Askarov, Zhang and
 Myers, 2010).
 """
 

@@ -1,6 +1,6 @@
 """Fork server that starts one worker process per session.
 
-So one client's requests, however long or large, do not affect others.
+Because of this, one client's requests, however long or large, do not affect other clients.
 
 The fork server (class `Nursery`) is itself forked before the server has any threads. On request it forks a worker for a
 session, and it reports when a worker has ended. A worker receives its client's frames through a socket pair. It has its
@@ -117,7 +117,8 @@ class Nursery:
             raise OSError("a server has a process for each client, which needs a system with fork; use rpc.local()")
         self.control, theirs = socket.socketpair()
         self._heard = bytearray()
-        # Forking a process with threads warns. A server in a program's thread has such threads, but no worker needs them.
+        # Forking a process with threads warns. A server in a program's thread has such threads, but no worker needs
+        # them.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
@@ -165,7 +166,7 @@ class Nursery:
             yield slot, status
 
     def end(self) -> None:
-        """Kill all workers and the fork server at once.
+        """Kill all workers and the fork server immediately.
 
         They are one process group, and SIGKILL works whatever they are doing.
         """
@@ -188,11 +189,11 @@ class Nursery:
 
 
 def _let_go_of_all_but(*kept: int) -> None:
-    """Replace inherited files except ``kept`` and 0 to 2 by the null device.
+    """Replace all inherited files, except ``kept`` and 0 to 2, with the null device.
 
-    A socket stays open as long as any process has it. A library may use files that it opened before the fork, as gRPC
-    does at each further fork. It then finds the null device instead of its own files, never a file that was opened
-    later. Objects by which it wakes itself (an eventfd, an epoll) stay open.
+    A socket stays open as long as any process has it. A library may use files that it opened before the fork; gRPC does
+    so at each further fork. It then finds the null device instead of its own files, and never a file that was opened
+    later. Objects with which a library wakes itself (an eventfd, an epoll) stay open.
     """
     null = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/dev/fd"):
@@ -297,7 +298,7 @@ class Clock:
 
     def __init__(self, budget: Budget, slot: int, seconds: float) -> None:
         self._budget, self._slot, self._seconds = budget, slot, seconds
-        self._wound = -1.0  # up to this time, the running timer still leaves an operator its full time
+        self._wound = -1.0  # an operator that begins by this time still gets its full time from the running timer
 
     def start(self, number: int) -> None:
         """Record which operator begins, and give it its full time."""

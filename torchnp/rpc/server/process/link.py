@@ -14,7 +14,7 @@ from typing import Protocol
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.wire.framing import ByteStream
-from torchnp.rpc.wire.outbox import Outbox
+from torchnp.rpc.wire.unacknowledged import UnacknowledgedFrames
 
 TELL = wire.WINDOW // 4  # cost of taken frames after which the client gets a CREDIT frame
 
@@ -56,9 +56,9 @@ class Link:
         self._worker = worker
         self._inbox: deque[wire.Bytes] = deque()
         self._inbox_cost = self._unacked_bytes = 0
-        self._outbox = Outbox("the client")
+        self._unacknowledged = UnacknowledgedFrames("the client")
         self._to_send = 1  # number of the next frame to send on this connection
-        self._over = False  # whether the outbox holds the last frame
+        self._over = False  # whether ``_unacknowledged`` has the last frame
         self._mail, self._room, self._news = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._talking: asyncio.Task | None = None
 
@@ -85,7 +85,7 @@ class Link:
         """Queue the worker's frames for the client; return when the worker ends."""
         with contextlib.suppress(OSError):
             while (frame := await self._worker.read()) is not None:
-                while self._outbox.cost > wire.WINDOW:
+                while self._unacknowledged.cost > wire.WINDOW:
                     self._room.clear()
                     await self._room.wait()
                 self.keep(frame)
@@ -102,11 +102,11 @@ class Link:
 
     def keep(self, frame: wire.Bytes) -> None:
         """Queue a frame for the client; it is kept until the client acknowledges it."""
-        self._outbox.add(frame)
+        self._unacknowledged.add(frame)
         self._news.set()
 
     def end(self) -> None:
-        """Mark the outbox as complete. A connection ends when all of it has been sent."""
+        """Mark the frames as complete. A connection ends when all frames have been sent."""
         self._over = True
         self._news.set()
         self._worker.transport.close()
@@ -127,7 +127,7 @@ class Link:
         ----------
         stream : ClientStream
         due : int
-            The message stream of the connection, and the number of the frame that the client expects next.
+            The message stream of the connection, and the number of the next frame that the client expects.
         first : list of bytes
             Messages that are sent before all others.
 
@@ -159,8 +159,8 @@ class Link:
         await stream.write(first)
         while True:
             self._news.clear()
-            messages = self._outbox.since(self._to_send)
-            self._to_send = self._outbox.next
+            messages = self._unacknowledged.since(self._to_send)
+            self._to_send = self._unacknowledged.next
             if self._unacked_bytes >= TELL:
                 self._unacked_bytes = 0
                 messages.append(wire.numbered(0, wire.encode(wire.Credit(self.taken))))
@@ -196,5 +196,5 @@ class Link:
 
     def _has(self, due: int) -> None:
         """Drop the frames that the client acknowledges."""
-        self._outbox.forget(due, self._to_send)
+        self._unacknowledged.forget(due, self._to_send)
         self._room.set()

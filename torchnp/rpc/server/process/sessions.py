@@ -68,13 +68,13 @@ class Sessions:
         self._names: dict[int, str] = {}  # the client's name, by slot
         self._nursery: Nursery | None = None
         self._stopping = False
-        # Tells a session that was lost by a restart of the server from one that ended.
+        # Distinguishes a session that was lost in a restart of the server from one that ended.
         self._instance = secrets.token_hex(4)
         self._held: dict[bytes, LiveSession] = {}  # by the digest of the resume token, oldest session first
         self._living: dict[int, LiveSession] = {}  # by slot: sessions whose worker has not been cleaned up yet
 
     def fork(self) -> None:
-        """Start the fork server, if there is none; best done while there are no threads."""
+        """Start the fork server unless it is running; call this while there are no threads if possible."""
         if self._nursery is None:
             self._nursery = Nursery(self.service, self.budget, self.counters)
 
@@ -92,7 +92,10 @@ class Sessions:
     # ------------------------------------------------------------ for a client
 
     async def _session(self, hello: wire.Hello, peer: str, rights: Rights) -> tuple[LiveSession | None, bytes]:
-        """Open a session, or find the one to resume. If there is none, the second result is the frame that says why."""
+        """Open a session, or find the one to resume.
+
+        If that fails, the first result is None, and the second one is the frame that tells the client why.
+        """
         if hello.resume:
             return self._resumed(hello.resume, peer, rights)
         slot = await self._slot(rights)
@@ -154,7 +157,7 @@ class Sessions:
     # ------------------------------------------------------------ slots
 
     def _place(self, rights: Rights) -> int | None:
-        """Return a free slot that the client may have, or None."""
+        """Return a free slot that the client may use, or None."""
         if self._has_all(rights):
             return None
         return next((i for i in range(self.max_clients) if i not in self.sessions), None)
@@ -166,7 +169,8 @@ class Sessions:
     async def _slot(self, rights: Rights) -> int | None:
         """Return a free slot, or None.
 
-        If there is none, end a session: one that is ending already, or the one that has been disconnected for longest.
+        If no slot is free, first wait for a session that is already ending, or end the session that has been
+        disconnected for the longest time.
         """
         slot = self._place(rights)
         if slot is None and (leaving := [h for h in self._in_the_way(rights) if h.ending or h.link.gone.is_set()]):
@@ -186,7 +190,7 @@ class Sessions:
     def _in_the_way(self, rights: Rights) -> list[LiveSession]:
         """Return the sessions whose end would free a slot for a client.
 
-        If it has all sessions that its token allows, these are its own.
+        If the client already has all sessions that its token allows, only its own sessions are returned.
         """
         own = self._has_all(rights)
         return [h for h in self._living.values() if not own or h.rights.client == rights.client]

@@ -1,4 +1,4 @@
 """One session: it decodes frames, checks arguments, runs kernels, stores objects and sends replies.
 
-Imports `torchnp.rpc.wire`, `torchnp.rpc.server.privacy`, `torchnp.rpc.server.config` and `torchnp.rpc.server.monitoring`. No torch.
+Imports `torchnp.rpc.wire` and the packages `privacy`, `config` and `monitoring` of `torchnp.rpc.server`, and no torch.
 """

@@ -18,7 +18,7 @@ class Room:
         self.left = nbytes
 
     def take(self, nbytes: int) -> bool:
-        """Take ``nbytes`` if that many are left; return whether they were."""
+        """Take ``nbytes`` if that many are left, and return True; otherwise return False."""
         if nbytes > self.left:
             return False
         self.left -= nbytes
@@ -58,7 +58,7 @@ class BoundedCache(Generic[Value]):
 
 
 def size_of(value: Any) -> int:
-    """Return the approximate memory of a value in bytes: of nested tuples and lists, texts, labels or errors."""
+    """Return the approximate memory of a value in bytes; it may be a nested tuple or list, a text, label or error."""
     if isinstance(value, (tuple, list, frozenset)):
         return 80 + sum(8 + size_of(x) for x in value)
     if isinstance(value, (str, bytes)):

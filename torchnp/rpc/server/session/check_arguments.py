@@ -1,7 +1,7 @@
 """Check a frame's arguments against the operator's schema before any kernel gets them.
 
-Kernels trust their arguments: if an array were passed for an int of the schema, the kernel would compute in wrapping
-int64. So the kinds of all values are first compared with the schema. Combinations of kinds that were accepted are
+Kernels trust their arguments: if an array were passed for an int of the schema, the kernel would compute in int64,
+which wraps around. So the kinds of all values are first compared with the schema. Accepted combinations of kinds are
 cached.
 """
 
@@ -19,7 +19,7 @@ Kind = type | frozenset[type]
 MOST = 2**63 - 1
 _INTS = frozenset({int})
 END = "end"
-# Cache bytes of all operators together; when they are used up, new combinations are checked at each call.
+# Cache size in bytes for all operators together; once it is full, new combinations are checked in each call.
 REMEMBERED = 16 << 20
 
 
@@ -53,7 +53,7 @@ def kind_of(value: Any) -> Kind:
     if kind is Ints:
         return _INTS
     if kind is Items:
-        return frozenset(map(kind_of, value.items))  # type: ignore[arg-type]  # items are no lists
+        return frozenset(map(kind_of, value.items))  # type: ignore[arg-type]  # the items are not lists
     return kind
 
 

@@ -1,4 +1,4 @@
-"""Cleaning of error texts for clients: file names of the server are removed."""
+"""Clean error texts for clients: remove file names of the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PATHS = re.compile(r"""(?P<quote>['"])/[^'"\n]*(?P=quote)|(?<![\w.:/])/(?:[\w.+
 
 
 def error_text(error: object) -> str:
-    """Return the text of an error, or a text, cleaned for a client.
+    """Return the text of an error, cleaned for a client.
 
     Parameters
     ----------

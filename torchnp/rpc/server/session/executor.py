@@ -29,7 +29,7 @@ from torchnp.rpc.server.session.overload_info import Served
 from torchnp.rpc.server.session.service import Service
 from torchnp.rpc.wire import Handle, Ints
 
-# Conversions of arguments on the wire, other than handles, to what a kernel takes.
+# Conversions of arguments on the wire, other than handles, to arguments of a kernel.
 _MADE_OF: dict[type, Callable[[Any], Any]] = {
     Ints: lambda arg: arg.items.copy(),
     wire.Dtype: lambda arg: wire.dtype_of(arg.name),
@@ -156,7 +156,7 @@ class Executor:
         return Invocation(op, row, given, names, entries, targets, values)
 
     def _fast_path(self, op: wire.Op, row: Served) -> list | None:
-        """Convert arguments to what a kernel takes; return None if the call needs the slow path.
+        """Convert arguments for a kernel; return None if the call needs the slow path.
 
         The fast path requires argument types that have been accepted before, and public objects that have not failed.
         """
@@ -189,7 +189,7 @@ class Executor:
     def _failed(self, op: wire.Op, row: Served, problem: Exception, seq: int) -> Failure:
         failure = _failure(row, problem, seq)
         call = self._bound(op, row)
-        # An operator without results or writes is a check. Its failure poisons its inputs and their siblings.
+        # An operator that returns and writes nothing is a check. Its failure poisons its inputs and their siblings.
         checked = [] if row.returns or row.written else [e for x in call.entries for e in (x, *self._siblings(x))]
         self._poison(op, call.targets + checked, self.store.remembered(failure))
         return failure
@@ -205,7 +205,7 @@ class Executor:
         return [self.store.entries[i] for i in entry.siblings if i in self.store.entries]
 
     def _value(self, arg: Any, entries: list[StoredObject]) -> Any:
-        """Convert an argument to what a kernel takes, and append its objects to ``entries``."""
+        """Convert an argument for a kernel, and append its objects to ``entries``."""
         kind = type(arg)
         if kind is wire.Handle:
             entry = self.store.get(arg.id)
@@ -216,9 +216,9 @@ class Executor:
         return _MADE_OF[kind](arg) if kind in _MADE_OF else arg
 
     def _check(self, call: Invocation) -> None:
-        """Refuse a call that may not run.
+        """Refuse a call that must not run.
 
-        These are writes to datasets, results that are too large, and shapes, offsets or run times that would depend on
+        It must not write to a dataset, have too large results, or have shapes, offsets or a run time that depend on
         private values.
         """
         row, values = call.row, call.values
@@ -266,7 +266,7 @@ class Executor:
     # ------------------------------------------------------------ private data
 
     def _run_on_private(self, call: Invocation) -> Exception | None:
-        """Run an operator on private data. What it discloses is determined before a kernel gets any value.
+        """Run an operator on private data. Its disclosure is determined before a kernel gets any private value.
 
         Returns
         -------
@@ -281,7 +281,7 @@ class Executor:
             for id_, (array, view) in enumerate(made, op.first):
                 store.put(id_, array, False, view=view, rows=rows[id_ - op.first])
             return None
-        # Lock public buffers that are not targets: one that a kernel wrote would hold private values but stay public.
+        # Lock public buffers that are not targets; a kernel must not write private values into them.
         free = [not e.buffer.public or any(e is t for t in call.targets) for e in entries]  # type: ignore[union-attr]
 
         def guarded(arrays: Iterable[Any]) -> Iterator[Any]:
@@ -342,8 +342,8 @@ class Executor:
     ) -> list[Any]:
         """Compute the results.
 
-        Those with a row label are computed by kernels that cannot read values, the others by the table's kernel; they
-        are None if that fails.
+        Results with a row label are computed by kernels that cannot read values. The others are computed by the table's
+        kernel, and are None if it fails.
         """
         found: list[Any] = [None] * len(outcome.results)
         labelled = [isinstance(label, row_labels.Rows) for label in rows]
@@ -363,9 +363,9 @@ class Executor:
     def _label(
         self, call: Invocation, facts: tuple, results: list[row_calls.Shaped]
     ) -> tuple[list[row_labels.Label], float]:
-        """Return the labels of the results, and the seconds that finding them without private values took.
+        """Return the labels of the results, and the seconds that it took to find them, without private values.
 
-        Labels depend only on what the client knows. Those that may depend on public values are not cached.
+        Labels depend only on facts that the client knows. Labels that may depend on public values are not cached.
         """
         given = [e.label for e in call.entries]
         key = (*facts, *given)

@@ -36,7 +36,7 @@ class Invocation(msgspec.Struct, eq=False):
     targets : list of StoredObject
         The objects that the operator writes.
     values : dict
-        The arguments as a kernel takes them, with arrays instead of handles.
+        The arguments for a kernel, with arrays instead of handles.
     """
 
     op: wire.Op
@@ -85,11 +85,11 @@ class Invocation(msgspec.Struct, eq=False):
         return results(self.op, self.row, self.run(generator))
 
     def picked(self, out: Any) -> list[Any]:
-        """Return the results that the client wants from a kernel's raw output."""
+        """Return those results in a kernel's raw output that the client requests."""
         return [value for value, _, _ in _picked(self.op, self.row, out)]
 
     def by_rows(self, results: Sequence[row_calls.Shaped], labels: Sequence[Label]) -> list[np.ndarray | None]:
-        """Compute the results that have a row label by the portable row; None for all others."""
+        """Compute the results that have a row label with the portable kernel; all other results are None."""
         return row_calls.values(self, results, labels)
 
 
@@ -116,7 +116,7 @@ def results(op: wire.Op, row: Served, out: Any) -> list[tuple[np.ndarray, bool]]
 
 
 def _picked(op: wire.Op, row: Served, out: Any) -> list[tuple[Any, bool, Any]]:
-    """Return the kernel's results that the client wants, whether each is a view, and its expected strides."""
+    """Return the results that the client requests, whether each is a view, and its expected strides."""
     fresh: list[tuple[Any, bool, Any]] = []
     for i, view in row.returns:
         value = out if row.single else out[i]

@@ -1,7 +1,7 @@
 """The objects of a session: arrays by id, and the buffers that they share.
 
-Size, privacy and failure (poison) belong to the buffer, not to the array. So further views of a buffer cost nothing, and a write
-through one view affects all views.
+Size, privacy and failure (poison) belong to the buffer, not to the array. So further views of a buffer cost nothing,
+and a write through one view affects all views.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Buffer(msgspec.Struct, eq=False, gc=False):
     public : bool
         Whether everything ever written here came from the client, or was computed only from such data.
     readonly : str
-        Name of the owner's dataset that is stored here, or "".
+        Name of the owner's dataset that is stored here; "" if it is no dataset.
     users : int
         Number of objects that are views of the buffer.
     poison : Failure or None
         Failure of an operator that should have written into the buffer.
     mixed : str
-        Operator that wrote into the buffer and mixed the rows, or "".
+        Operator that wrote into the buffer and mixed the rows; "" if there is none.
     """
 
     root: object
@@ -72,7 +72,7 @@ class Buffer(msgspec.Struct, eq=False, gc=False):
 class StoredObject(msgspec.Struct, eq=False, gc=False):
     """An object: an array, or the failure that replaces it.
 
-    ``siblings`` are the ids of all objects that one operator created or wrote; empty if there is only this object.
+    ``siblings`` are the ids of all objects that the same operator created or wrote; empty if there is only this object.
     """
 
     array: np.ndarray | None
@@ -120,7 +120,8 @@ class ObjectStore:
         self.last_id = -1
         self._orders: dict[bytes, list] = {}  # row orders of labels, each stored once with the number of its uses
         self._failure_bytes = 0
-        # Set if sessions share a budget: requests so many bytes in total, and returns how many are granted.
+        # Set if sessions share a budget: requests that the session may hold this many bytes, and returns the granted
+        # number.
         self.grow: Callable[[int], int] | None = None
         self._granted = 0  # bytes that may be used without a request
 
@@ -163,7 +164,7 @@ class ObjectStore:
             raise QuotaError(f"the session holds {len(self.entries):,} objects, as many as the server allows")
 
     def zeros(self, nbytes: int) -> np.ndarray:
-        """Allocate zeroed memory within the limits, so that it shows no freed data.
+        """Allocate zeroed memory within the limits; the zeros ensure that no freed data is visible.
 
         Raises
         ------
@@ -193,7 +194,7 @@ class ObjectStore:
         rows : Label
             Row label of a private array.
         view : bool
-            Whether the array may share memory with other objects of the session. If it may not but does, a copy is
+            Whether the array may share memory with other objects of the session. If it must not, but does, a copy is
             stored.
         """
         if len(self.entries) >= self.limits.max_objects:

@@ -1,4 +1,4 @@
-"""What the server needs to know about an overload to run it."""
+"""The facts about an overload that the server needs to run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchnp.rpc.server.session.check_arguments import checker
 _WHOLE = (
     "as_strided", "_reshape_alias", "slice_inverse", "_lazy_clone", "copy_strided", "set", "_has_same_storage_numel",
 )  # fmt: skip
-# Arguments that kernels write, as torch's kernels do, although the schema does not mark them as written.
+# Arguments that kernels write, like torch's kernels, although the schema does not mark them as written.
 _STATISTICS = ("running_mean", "running_var")
 _UNMARKED = {"_copy_from_and_resize": ("dst",), "_copy_from": ("dst",), "instance_norm": _STATISTICS} | {
     f"{prefix}batch_norm{suffix}": _STATISTICS
@@ -37,7 +37,7 @@ _REVEALING = {
 
 
 class Served:
-    """What the server needs to know about an overload to run it."""
+    """The facts about an overload that the server needs to run it."""
 
     __slots__ = (
         "by_rows", "checked", "empty", "finite", "fresh", "generator", "good", "masks", "name", "one", "plain",
@@ -52,7 +52,7 @@ class Served:
         # The parameters that the operator writes.
         self.written = frozenset(a.name for a in schema.args if a.is_write or a.name in unmarked)
         self.schema, self.positional = schema, tuple(a for a in schema.args if not a.kwonly)
-        # The overload whose portable row computes on an owner's rows; empty if the operator mixes them.
+        # The overload whose portable kernel computes on an owner's rows; empty if the operator mixes the rows.
         self.by_rows = kept(schema)
         self.single = len(schema.returns) == 1
         # The indices of results that are not written arguments, and whether each is a view.
@@ -60,8 +60,8 @@ class Served:
         self.returns = tuple((i, unsafe or r.alias is not None) for i, r in enumerate(schema.returns) if not r.is_write)
         self.generator = any(a.type.startswith("Generator") for a in schema.args)
         self.random = self.generator or "nondeterministic_seeded" in schema.tags
-        # Uninitialized results, also those in out=, may contain what another session freed. The server fills them with
-        # zeros.
+        # Uninitialized results, including those in out=, may contain data that another session freed. The server fills
+        # them with zeros.
         self.empty = schema.base.lstrip("_").startswith(("empty", "new_empty"))
         # Arguments that determine how much memory is allocated. `expand` and other views allocate none, whatever their
         # sizes are.
@@ -87,7 +87,7 @@ class Served:
         self.quick = int(self.one) if self.plain and not self.checked and (self.one or not self.returns) else -1
 
     def bound(self, op: wire.Op) -> dict[str, Any]:
-        """Return a frame's arguments by parameter name, in the schema's order, however they were sent.
+        """Return a frame's arguments by parameter name, in the schema's order, whether sent by position or by name.
 
         Arguments that the schema does not have are left out. `problem` reports them.
         """
@@ -98,7 +98,7 @@ class Served:
         return {a.name: given[a.name] for a in self.schema.args if a.name in given}
 
     def arguments(self, values: dict[str, Any]) -> tuple[list, dict[str, Any]]:
-        """Return the positional and the keyword-only arguments of a call, given by name."""
+        """Convert arguments by name to positional and keyword-only arguments of a call."""
         last = max((i for i, a in enumerate(self.positional, 1) if a.name in values), default=0)
         args = [values.get(a.name, a.default) for a in self.positional[:last]]
         return args, {a.name: values[a.name] for a in self.schema.args if a.kwonly and a.name in values}

@@ -36,7 +36,7 @@ def last_word(kind: str, text: object) -> bytes:
 def greet(
     service: Service, hello: Any, peer: str, count: Count, names: Collection[str] = ()
 ) -> tuple[Rights | None, bytes]:
-    """Check a client's first frame and certificate names.
+    """Check a client's first frame and the names in its certificate.
 
     Return its rights, or None if it is refused, and the reply.
     """
@@ -83,7 +83,7 @@ class Connection:
         self, service: Service, peer: str = "client", client: str | None = None, count: Count | None = None
     ) -> None:
         self.service, self.peer = service, peer
-        # Before the HELLO, any rights will do, because the client cannot do anything.
+        # Before the HELLO, it does not matter which rights are set, because the client cannot do anything.
         self.rights = service.clients[client] if client is not None else next(iter(service.clients.values()))
         self.count = Counters(1).row(0) if count is None else count
         self.store = ObjectStore(self.rights.limits)
@@ -333,7 +333,7 @@ class Connection:
         replies: list[bytes] = []
         for ops, dropped in program.bound(request):
             self._run(ops, replies)
-            del replies[MOST_FAILURES:]  # otherwise a short frame could cause far more replies
+            del replies[MOST_FAILURES:]  # otherwise one short frame could cause a very large number of replies
             for id_ in dropped:
                 self.store.delete(id_, id_)
         replies.append(self._ack())
@@ -345,7 +345,7 @@ def _failed(failure: Failure, request: int = 0) -> bytes:
 
 
 def _results(request: int, array: np.ndarray) -> Iterator[bytes]:
-    """Yield frames of an array in C order, chunk by chunk. So the server needs no second copy for a slow client."""
+    """Yield frames of an array in C order, one chunk at a time, so that a slow client needs no second copy."""
     name = torchnp.dtypes.dtype_name(array.dtype)
     shape = list(array.shape)
     for offset, part in wire.chunks(wire.as_bytes(array)):

@@ -38,7 +38,7 @@ class Service:
     limits : Limits
         Limits of one session.
     bucket : float
-        Replies to frames that used private data are sent at multiples of this many seconds; with 0, at once.
+        Replies to frames that used private data are sent at multiples of this many seconds; with 0, immediately.
     ledger : str or Path, optional
         Ledger of the datasets' privacy budgets; without it, only public values are published.
     tokens : sequence of Token
@@ -96,7 +96,7 @@ class Service:
         Raises
         ------
         TypeError, ValueError
-            A token is invalid, or names something that does not exist. Nothing was changed.
+            A token is invalid, or names a dataset or operator that does not exist. Nothing was changed.
         """
         known = Tokens(tokens)
         is_open = self.open and not tokens
@@ -150,9 +150,9 @@ class Service:
 
 
 def _check_rows(datasets: Mapping[str, np.ndarray]) -> None:
-    """Raise ValueError unless ``digits.x`` and ``digits.y`` have equally many rows.
+    """Raise ValueError unless all arrays of a dataset, such as ``digits.x`` and ``digits.y``, have equally many rows.
 
-    Row i of both belongs to the same person.
+    Row i of all these arrays belongs to the same person.
     """
     rows: dict[str, int] = {}
     for name, array in datasets.items():
@@ -175,6 +175,6 @@ def _readonly(name: Any, value: Any) -> np.ndarray:
         array = array.view()
         array.flags.writeable = False
         return array
-    # The owner's own array stays writable, but it cannot be written through this one.
+    # The owner's array stays writable, but it cannot be written through the returned array.
     memory = np.frombuffer(array.ravel(order="K").view(np.uint8).data.toreadonly(), np.uint8)
     return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)

@@ -32,7 +32,7 @@ class Uploads:
         self._first = self._target = self._problem = None
 
     def take(self, chunk: wire.Data) -> bool:
-        """Take a chunk; return whether it was the last one. After that, the tensor is stored.
+        """Take a chunk; return whether it was the last one, after which the tensor is stored.
 
         Raises
         ------

@@ -10,9 +10,9 @@ from collections import Counter
 # Number of unauthenticated connections and gRPC calls; if there are more, the oldest one is cancelled.
 MAX_STRANGERS = 128
 MAX_OF_HOST = 64  # the same for a single host
-FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a wrong token is refused, if the host has sent wrong tokens before
+FIRST_DELAY, LAST_DELAY = 0.1, 3.0  # seconds before a wrong token is refused, if its host has sent wrong tokens before
 FORGIVEN_SECONDS = 60.0
-MAX_DELAYED = 64  # number of refusals that wait at a time; further refusals are sent at once
+MAX_DELAYED = 64  # number of refusals that wait at a time; further refusals are sent immediately
 MAX_DELAYED_OF_HOST = 16
 MAX_HOSTS = 4096  # number of hosts whose wrong tokens are counted
 
@@ -40,7 +40,7 @@ class Strangers:
         return len(self._hosts)
 
     def add(self, task: asyncio.Future, host: str) -> None:
-        """Add a task. If there are too many tasks, cancel the oldest one of this host, or of the host that has most."""
+        """Add a task. If there are too many, cancel the oldest one of this host, or of the host with the most tasks."""
         self._hosts[task] = host
         task.add_done_callback(self.forget)
         counts = Counter(self._hosts.values())
@@ -53,7 +53,7 @@ class Strangers:
         oldest.cancel()
 
     def spoke(self, task: asyncio.Future) -> None:
-        """Record that bytes arrived: the task moves to the end, so silent tasks are cancelled first."""
+        """Record that bytes arrived. The task moves to the end, so that silent tasks are cancelled first."""
         if task in self._hosts:
             self._hosts[task] = self._hosts.pop(task)
 

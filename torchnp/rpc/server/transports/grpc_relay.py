@@ -1,7 +1,7 @@
 """A relay that accepts connections and forwards their bytes to the gRPC server on an internal socket.
 
-gRPC's core accepts connections without telling Python. It cannot limit how many there are, where they come from, or how
-long they may be silent. So this module accepts them, by the same rules as TCP connections.
+gRPC's core accepts connections without notifying Python. It cannot limit their number, their origin, or the time for
+which they may be silent. So this module accepts them, with the same rules as for TCP connections.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Inner:
         self._relays: dict[str, Relay] = {}
 
     def relay_of(self, peer: str) -> Relay | None:
-        """Return a connection's relay, by the name of the socket at the relay's end."""
+        """Return a connection's relay, which the name of its socket identifies."""
         return self._relays.get(Path(peer).name)
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ _SERVING, _NOT_SERVING, _UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
 
 
 class GrpcPort:
-    """A gRPC port that listens.
+    """A gRPC port that listens for connections.
 
     Parameters
     ----------

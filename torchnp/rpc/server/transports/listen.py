@@ -75,7 +75,7 @@ def _loaded(load: Callable[[], None], what: str) -> None:
 
 
 class Listener:
-    """A TCP port that listens.
+    """A TCP port that listens for connections.
 
     Parameters
     ----------

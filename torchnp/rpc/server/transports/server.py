@@ -1,4 +1,4 @@
-"""The server: asyncio accepts clients over TCP, TLS or gRPC, and a process per session computes, without torch."""
+"""The server, without torch: asyncio accepts clients over TCP, TLS or gRPC, and one process per session computes."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Server(Sessions):
         Raises
         ------
         TypeError, ValueError
-            A token is invalid, or names something that does not exist. Nothing was changed.
+            A token is invalid, or names a dataset or operator that does not exist. Nothing was changed.
         """
         _check_certificates(tokens, self.certificates)
         gone = self.service.know(tokens)
@@ -345,9 +345,9 @@ def serve(
     host, port : str, int
         The address to listen on; port 0 picks a free port.
     token : str, optional
-        The shared token of clients that have no token of their own. A host other than loopback needs some token.
+        The shared token of clients that have no token of their own. A host other than loopback requires a token.
     datasets, ledger : mapping of str to array, str or Path
-        Arrays with which clients can compute; the ledger of their budgets. Without it, only public values are published.
+        Arrays for clients to compute with; their ledger of budgets, without which only public values are published.
     limits, bucket : Limits, float
         Limits of one session. Replies about an owner's data are sent at multiples of ``bucket`` seconds.
     max_clients, max_memory : int, int or None
@@ -355,11 +355,11 @@ def serve(
     table : mapping, optional
         Kernels by full overload name, instead of torchnp's table.
     tokens, allow : sequence of Token, sequence of str
-        Clients that have a token and rights of their own; operators, or patterns of them, that clients may use.
+        Clients that have a token and rights of their own; operators, or patterns of operators, that clients may use.
     metrics : (str, int), optional
         Host and port of Prometheus metrics at ``/metrics``; port 0 picks a free port.
     tls_cert, tls_key, tls_client_ca : str or Path, optional
-        PEM files: the server's certificate and key for TLS, and CAs, one of which must sign each client's certificate.
+        PEM files: the server's certificate and key for TLS, and the CAs that may sign clients' certificates.
     grpc, check, reread : bool, bool, callable or None
         ``grpc``: speak gRPC. ``check``: only validate the arguments and print what would be served. ``reread``: called
         at each SIGHUP; it returns all tokens, and sessions of other clients then end.

@@ -10,9 +10,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_type, dim_of, refuse, warn, wrap_dim, wrap_dims
 from torchnp.core.errors import ambiguous_view, batch2_mismatch, cannot_cast, output_shape, shape_text, size_mismatch
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.lu import check_inexact, check_same
 from torchnp.kernels.matmul import addmm, batched, dot, mm, mv, vdot
@@ -80,7 +80,7 @@ def matmul(self, other):
 
 
 def _folds(x: ndarray) -> bool:
-    """Return whether a batch of matrices can be viewed as one matrix, in which case torch multiplies that."""
+    """Return whether a batch of matrices can be viewed as one matrix; if so, torch multiplies that one matrix."""
     if not x.size:
         return True
     looks_at = [d for d in range(x.ndim - 1) if x.shape[d] != 1 or not since("2.14")]
@@ -151,7 +151,7 @@ def linear(input, weight, bias=None):
 
 
 def _precheck_inner(bound: Bound, outs: list[ndarray]) -> None:
-    """Refuse an ``out=`` of another dtype where torch computes `inner` by tensordot: unless an operand is 0-d."""
+    """Refuse an ``out=`` of another dtype if no operand is 0-d, because torch then computes `inner` with tensordot."""
     x, d = bound["self"], outs[0].dtype
     if x.ndim and bound["other"].ndim and x.dtype == bound["other"].dtype and x.dtype != d:
         found = f"but got an output tensor with dtype {dt.scalar_name(d)}"
@@ -171,7 +171,7 @@ def inner(self, other):
 
 @kernel("tensordot", like=np.tensordot, differs=[*_DIFFERS, "tensordot-broadcasts"])
 def tensordot(self, other, dims_self, dims_other):
-    """Sums of products over pairs of dimensions; a size of 1 is summed against any size."""
+    """Sums of products over pairs of dimensions; a dimension of size 1 is summed with one of any size."""
     check(len(dims_self) == len(dims_other), "both dimension lists should have same length")
     check(self.dtype == other.dtype, "both inputs should have same dtype")
     a, b = self, other
@@ -205,7 +205,7 @@ def tensordot(self, other, dims_self, dims_other):
 
 @kernel("kron", like=np.kron, differs=["kron-of-strided"])
 def kron(self, other):
-    """Each element of the first times all of the second, laid out in blocks."""
+    """For each element of the first tensor, a block: the second tensor times that element."""
     n = max(self.ndim, other.ndim)
     sizes = [(1,) * (n - x.ndim) + x.shape for x in (self, other)]
     left = view(self, [k for size in sizes[0] for k in (size, 1)])
@@ -294,7 +294,7 @@ def linalg_multi_dot(tensors):
 
 
 def _cheapest(chain: list[ndarray]) -> dict[tuple[int, int], int]:
-    """Return where to split each part of the chain for the fewest multiplications."""
+    """Return where to split each part of the chain so that there are as few multiplications as possible."""
     sizes = [chain[0].shape[0], *(t.shape[1] for t in chain)]
     cost: dict[tuple[int, int], int] = {(i, i): 0 for i in range(len(chain))}
     split = {}
@@ -323,7 +323,7 @@ _VECDOT = ["no-integers-linalg", "no-mixed-products", "half-opmath", "zero-dim-a
 
 @kernel("linalg_vecdot", like=np.linalg.vecdot, differs=_VECDOT)
 def linalg_vecdot(x, y, *, dim=-1):
-    """Sums of products along a dimension, the first conjugated."""
+    """Sums of products along a dimension; the first factor is conjugated."""
     check_inexact("linalg.vecdot", x)
     check_same(x, y, ("x", "y"), "linalg.vecdot: ")
     if x.ndim == y.ndim == 1:  # torch ignores ``dim`` here

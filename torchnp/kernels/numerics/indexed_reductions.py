@@ -35,7 +35,7 @@ _largest = np.maximum.reduce
 
 
 def out_of_bounds(index: ndarray, size: int) -> int | None:
-    """Return the first index outside [0, size), or None."""
+    """Return the first index outside [0, size), or None if there is none."""
     if not index.size:
         return None
     # Viewed as unsigned, negative indices are large: one pass instead of two.
@@ -79,13 +79,13 @@ def places_of(positions: ndarray, shape: tuple[int, ...], steps: Sequence[int]) 
     return places
 
 
-_WIDE: Threshold = 8  # elements of a row from which SciPy's product with a sparse matrix is faster than np.add.at
+_WIDE: Threshold = 8  # elements per row; from here on, SciPy's sparse product is faster than np.add.at
 
 
 def linear_parts(index: ndarray, steps: Sequence[int], dim: int) -> Iterator[tuple[tuple[slice, ...], ndarray]]:
-    """Yield the parts of an index in order, and `linear` of each part.
+    """Yield the parts of an index in order, each with its result of `linear`.
 
-    The places of the whole index would take more memory than the result.
+    For the whole index at once, that result would take more memory than the operator's result.
     """
     for part in row_major_blocks(index.shape, 1, STRIP):
         start = sum(s.start * step for d, (s, step) in enumerate(zip(part, steps)) if d != dim)
@@ -120,11 +120,11 @@ def _add_elements(out: ndarray, index: ndarray, rows: ndarray) -> None:
     np.add.at(out.reshape(-1), places.reshape(-1), rows.reshape(-1))
 
 
-_TURN: Threshold = 1 << 9  # elements of a turn; with fewer, adding one by one is faster
+_TURN: Threshold = 1 << 9  # elements per round; with fewer, adding row by row is faster
 
 
 def _add_in_turns(out: ndarray, index: ndarray, rows: ndarray) -> None:
-    """Add rows of half types and round each sum; each turn adds one row at every index that has rows left."""
+    """Add rows of half types and round each sum; each round adds one row at every index that has rows left."""
     order = np.argsort(index, kind="stable")
     numbers = np.arange(len(index))
     begins = np.diff(index[order], prepend=-1) != 0
@@ -145,14 +145,14 @@ def _add_in_turns(out: ndarray, index: ndarray, rows: ndarray) -> None:
 _UFUNC = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
-RARE: Threshold = 16  # elements for each index from which on only the elements at indices are read and written
+RARE: Threshold = 16  # elements per index; from here on, only the elements at indices are read and written
 
 
 def reduce_at(
     flat: ndarray, places: ndarray, values: ndarray, reduce: str, include_self: bool = True, stepwise: bool = False,
     counts_stepwise: bool = False,
 ) -> ndarray:  # fmt: skip
-    """Return a flat array with values reduced into it at the indices ``places``, in order; it may be written itself.
+    """Return ``flat`` with values reduced into it at the indices ``places``, in order; ``flat`` may be overwritten.
 
     Half types are reduced in float32 and rounded once; with ``stepwise``, sums and products are rounded at each step.
     With ``counts_stepwise``, a mean's count is rounded at each step, too, and stops where adding 1 changes nothing.

@@ -29,21 +29,21 @@ class WriteSpec:
     Parameters
     ----------
     inplace, out : callable, optional
-        Checks that torch makes before it computes; called with the arguments by name and the list of arrays to write.
-        ``out`` may change the arguments. It returns the indices of the ``out=`` arrays that must not be written
-        afterwards, or None.
+        Makes the checks that torch makes before it computes. Called with the arguments by name and the list of arrays
+        to write. ``out`` may change the arguments; it returns the indices of the ``out=`` arrays that must not be
+        written afterwards, or None if all are to be written.
     expanded : callable, optional
-        Writes an expanded target (several of its elements share memory) in an in-place op, if torch writes it in a
-        special order; called with the arguments by name, the target, and a function that writes one step of it.
+        Writes an in-place op's expanded target (several of its elements share memory), if torch writes it in a special
+        order. Called with the arguments by name, the target, and a function that writes one step of it.
     after : callable, optional
-        Checks that torch makes in an in-place op after all other checks; called as ``inplace`` is.
+        Makes the checks that torch makes in an in-place op after all others. Called with the arguments of ``inplace``.
     free : tuple of str
         Arguments that may share memory with the target of an in-place op, because torch does not check them.
     lists : callable, optional
-        Checks that the list (foreach) forms make first; called with the first list and with the other lists.
+        Makes the checks that the list (foreach) forms make first. Called with the first list and the other lists.
     unexpanded : bool
-        The in-place form does not expand its target to the shape of the sum; the check of the sum refuses another
-        shape.
+        The in-place form does not expand its target to the shape of the sum. If the shapes differ, the check of the sum
+        raises the error.
     predicate : bool
         The result is bool for all operands, so a target of any dtype can hold it.
     dtype_before_target : bool
@@ -54,21 +54,22 @@ class WriteSpec:
     rounds_number : bool
         A number operand of a half precision target is rounded to the target's dtype.
     onto : bool
-        The kernel writes into `copy_to_write` of its first argument, after all its checks. In an in-place op, that is the
-        target itself, if no other argument shares its memory.
+        The kernel writes into `copy_to_write` of its first argument, after all its checks. In an in-place op, that is
+        the target itself, if no other argument shares its memory.
     resizes : bool
         The in-place form resizes its target to the result's shape.
     resizing : str
-        torch's warning when a factory's ``out=`` has another size: ``{}`` stands for its shape, its size and, twice,
-        the result's size. Other factories resize silently.
+        torch's warning when a factory's ``out=`` has another number of elements than the result. Its four ``{}`` stand
+        for the shape and size of ``out=`` and, twice, the result's size. Without a warning, the resize is silent.
     skips_memory_check : bool
         The ``out`` precheck checks the memory of the ``out=`` arrays itself.
     vectors : bool
-        The elementwise loop is vectorized where memory is contiguous. For bool, only a copy's loop is.
+        The elementwise loop is vectorized where memory is contiguous. For bool, this holds for copies only.
     number_first : bool
         A half precision operand of one element is read before the elementwise loop.
     counted : str
-        torch's message for an ``out=`` list of the wrong length: ``{}`` stands for the expected and the actual length.
+        torch's message for an ``out=`` list of the wrong length; its two ``{}`` stand for the expected and the actual
+        length.
     """
 
     inplace: Precheck | None = None
@@ -101,7 +102,7 @@ def precheck_apart(bound: Bound, targets: list[ndarray]) -> None:
 
 
 def precheck_whole(bound: Bound, targets: list[ndarray]) -> None:
-    """Check the target's memory, its shape and the result's dtype, before torch looks for code for the dtype."""
+    """Check the target's memory, its shape and the result's dtype, as torch does before it selects code by dtype."""
     self, other = targets[0], bound["other"]
     check_target(self)
     if isinstance(other, ndarray):
@@ -112,16 +113,16 @@ def precheck_whole(bound: Bound, targets: list[ndarray]) -> None:
 
 
 def step_by_step(*along: tuple[tuple[str, int], ...]) -> Expanded:
-    """Return a function that writes an expanded target once for each element that shares a location, in order.
+    """Return a function that writes an expanded target in steps, one for each element that shares a memory location.
 
-    Each step sees the values that earlier steps wrote: this is how torch adds products. For an empty product, the
-    target is zeroed if beta is 0, and refused otherwise.
+    Each step reads the values that earlier steps wrote, because torch adds products in this way. For an empty product,
+    the target is zeroed if beta is 0, and refused otherwise.
 
     Parameters
     ----------
     *along : tuple of (str, int)
-        For each dimension of the target, the (argument, dimension) pairs that are indexed together with it; without any
-        pairs, an expanded target is refused.
+        For each dimension of the target, the (argument, dimension) pairs that are indexed together with it. If
+        ``along`` is empty, an expanded target is refused.
     """
 
     def write(bound: Bound, target: ndarray, step: Step) -> None:
@@ -166,7 +167,10 @@ def resize_out(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | 
 
 
 def copy_into(out: ndarray, value: ndarray, strides: tuple[int, ...] | None = None) -> ndarray:
-    """Copy a result into ``out`` of any dtype; resize an ``out`` of another shape, row-major or to ``strides``."""
+    """Copy a result into ``out``, which may have any dtype.
+
+    If ``out`` has another shape, resize it first, to ``strides`` or else row-major.
+    """
     to = out if out.shape == value.shape else resize_out(out, value.shape, strides)
     check_target(to)
     to[...] = cast(value, to.dtype)
@@ -180,9 +184,9 @@ def store(out: ndarray, value: ndarray) -> tuple[int, ...]:
 
 
 def resize_owned(x: ndarray, shape: Sequence[int]) -> ndarray | None:
-    """Resize an array that owns its memory, row-major.
+    """Resize an array that owns its memory, in row-major order.
 
-    A stand-in for another array returns the array that now holds its memory.
+    Return None, or for a stand-in for a tensor the array that now holds its memory.
     """
     if type(x) is ndarray and not x.flags.c_contiguous:
         x.resize(x.size, refcheck=False)  # otherwise NumPy keeps column-major order
@@ -190,7 +194,10 @@ def resize_owned(x: ndarray, shape: Sequence[int]) -> ndarray | None:
 
 
 def resize(out: ndarray, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> ndarray:
-    """Resize as `resize_out` does, without the warning; ``strides``, in elements, apply to stand-ins for a tensor."""
+    """Resize like `resize_out`, but without the warning.
+
+    ``strides``, in elements, apply only to stand-ins for a tensor.
+    """
     strided = getattr(out, "resize_strided", None)
     if strided is not None and strides is not None:
         return strided(shape, strides)

@@ -7,9 +7,9 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_expand, check_fits, check_type, refuse, warn
 from torchnp.core.errors import not_implemented
+from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import item, scalar
 from torchnp.core.registry import kernel
-from torchnp.core.write_spec import Bound, WriteSpec
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels.numerics.blocks import MANY, choose
@@ -78,7 +78,7 @@ def masked_fill_tensor(self, mask, value):
 
 @kernel("masked_select", like=np.extract, differs=["masks-broadcast"])
 def masked_select(self, mask):
-    """The elements where the mask is true, in one dimension."""
+    """The elements where the mask is true, as a vector."""
     check(mask.dtype == dt.bool_, "masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(mask.shape, self.shape) if mask.shape != self.shape else self.shape
     x = bits(self) if self.shape == shape else np.broadcast_to(bits(self), shape)
@@ -108,7 +108,7 @@ def _check_source(self: ndarray, source: ndarray) -> None:
     writes=WriteSpec(inplace=_precheck_mask, free=("source",)),
 )
 def masked_scatter(self, mask, source):
-    """The tensor with elements of ``source``, one after the other, where the mask is true."""
+    """The tensor with the elements of ``source``, taken one after the other, where the mask is true."""
     shape = broadcast_shapes(mask.shape, self.shape)
     _check_source(self, source)
     if mask.dtype == dt.uint8:
@@ -146,7 +146,7 @@ rows("nonzero_numpy", lambda x: list(nonzero(np.atleast_1d(x)).T), _DOC, like=np
 
 @kernel("nonzero_static", like=np.argwhere, differs=["nonzero-static-size"])
 def nonzero_static(self, *, size, fill_value=-1):
-    """The first ``size`` positions of nonzero elements, filled up with rows of one number."""
+    """The first ``size`` positions of nonzero elements, padded with rows of ``fill_value``."""
     check(size >= 0, "nonzero_static: 'size' must be an non-negative integer")
     out = np.full((size, self.ndim), fill_value, dt.int64)
     if out.size:  # torch dispatches only if there is something to write
@@ -157,7 +157,7 @@ def nonzero_static(self, *, size, fill_value=-1):
 
 @kernel("_rowwise_prune")
 def _rowwise_prune(weight, mask, compressed_indices_dtype):
-    """The rows where the mask is true, and for each row its new position or -1."""
+    """The rows where the mask is true, and each row's position among them, or -1."""
     check(weight.ndim == 2, "'weights' should have 2 dimensions.")
     words = "Number of elements in 'mask' should be equivalent to the number of rows in 'weights'."
     check(mask.size == len(weight), words)

@@ -57,8 +57,8 @@ _ALONE: Threshold = 1 << 22  # multiplications below which a second BLAS thread 
 
 # ---------------------------------------------------------------- attention
 
-# Scores and masks are below `_FAR`, and values below `_VALUE`. Then exponentials of both, times values, summed a
-# million times, are normal float32 numbers. Mask values below `_HIDDEN` contribute nothing.
+# If scores and masks are below `_FAR` and values below `_VALUE`, a sum of a million products of their exponentials with
+# values is a normal float32 number. Mask values below `_HIDDEN` contribute nothing.
 _FAR, _VALUE, _HIDDEN = np.float32(20), np.float32(1e14), np.float32(-130)
 _SUMMED: Threshold = 1 << 18  # up to this many products the table's kernel sums in double precision
 _SCORES: Threshold = 1 << 17  # scores per block; a block stays in cache

@@ -1,4 +1,4 @@
-"""Frames that were sent and not yet acknowledged by the peer; client and server each have an outbox."""
+"""Frames that the peer has not yet acknowledged; client and server each keep theirs, to send them again if needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 
 
-class Outbox:
+class UnacknowledgedFrames:
     """Frames numbered from 1, each kept until the peer acknowledges it.
 
     Parameters
@@ -22,7 +22,7 @@ class Outbox:
     next : int
         The number of the next frame.
     cost : int
-        Total cost of the kept frames, as it counts for the flow-control window.
+        Total cost of the kept frames, for the flow-control window.
     """
 
     def __init__(self, other: str) -> None:

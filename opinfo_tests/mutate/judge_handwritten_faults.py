@@ -1,4 +1,4 @@
-"""Faults written by hand by people who had not seen the harness: reads their files and judges the faults.
+"""Reads and judges faults that were written by hand by people who had not seen the harness.
 
 A fault either changes the source text of a kernel, or is a function that replaces a kernel and gets the kernel as an
 argument.

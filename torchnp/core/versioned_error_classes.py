@@ -65,7 +65,7 @@ def _patterns(version: Version) -> tuple[tuple[type[Exception], re.Pattern[str]]
 
 
 def of_version(error: BaseException | None) -> Exception | None:
-    """Return the error as the class that the target version of torch raises; None if its class does not change."""
+    """Return the error in the class that the target version of torch raises; None if the class stays the same."""
     if type(error) is not RuntimeError:
         return None
     words = str(error)

@@ -1,4 +1,4 @@
-"""Elementwise operators: arithmetic, comparisons, logic, and functions of one number."""
+"""Elementwise operators on shares: arithmetic, comparisons, logic, and functions of one number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchnp.mpc.shares import SharedSum
 
 @op("add.Tensor")
 def add(p: FixedPoint, call: Call, x: Any, y: Any, *, alpha: Any = 1) -> SharedSum:
-    """``x + alpha * y``"""
+    """Return ``x + alpha * y``."""
     bits = result_bits(p, call)
     if alpha != 1:
         y = p.scaled(p.at(y, bits), alpha) if secret(y) else np.asarray(public(y)) * alpha
@@ -31,19 +31,19 @@ def add(p: FixedPoint, call: Call, x: Any, y: Any, *, alpha: Any = 1) -> SharedS
 
 @op("sub.Tensor")
 def sub(p: FixedPoint, call: Call, x: Any, y: Any, *, alpha: Any = 1) -> SharedSum:
-    """``x - alpha * y``"""
+    """Return ``x - alpha * y``."""
     return add(p, call, x, y, alpha=-alpha)
 
 
 @op("neg")
 def neg(p: FixedPoint, call: Call, x: SharedSum) -> SharedSum:
-    """``-x``"""
+    """Return ``-x``."""
     return p.each(np.negative, x)
 
 
 @op("mul.Tensor")
 def mul(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """``x * y``"""
+    """Return ``x * y``."""
     bits = result_bits(p, call)
     if secret(x) and secret(y):
         return p.times(x, y, bits)
@@ -53,7 +53,7 @@ def mul(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
 
 @op("div.Tensor")
 def div(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """``x / y``"""
+    """Return ``x / y``."""
     if not secret(y):
         return p.scaled(p.at(x, p.bits), 1 / np.asarray(public(y), np.float64))
     if secret(x):
@@ -65,7 +65,7 @@ def div(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
 
 @op("pow.Tensor_Scalar")
 def power(p: FixedPoint, call: Call, x: SharedSum, exponent: Any) -> SharedSum:
-    """``x ** exponent``: of positive ``x``, where the exponent is not an integer or 1/2."""
+    """Return ``x ** exponent``; ``x`` must be positive unless the exponent is an integer or 1/2."""
     bits = result_bits(p, call)
     x = p.at(x, bits)
     if exponent in (0.5, -0.5):
@@ -87,14 +87,14 @@ def power(p: FixedPoint, call: Call, x: SharedSum, exponent: Any) -> SharedSum:
 
 @op("_to_copy")
 def to_copy(p: FixedPoint, call: Call, x: SharedSum, **_: Any) -> SharedSum:
-    """The same numbers in another dtype; towards zero to integers."""
+    """Return the same numbers in another dtype; conversion to integers rounds towards zero."""
     spec = call.results[0]
     assert spec is not None
     return converted(p, x, spec.dtype)
 
 
 def converted(p: FixedPoint, x: SharedSum, dtype: torch.dtype) -> SharedSum:
-    """Numbers as those of another dtype; towards zero to integers."""
+    """Convert numbers to another dtype; conversion to integers rounds towards zero."""
     if dtype == torch.bool:
         return p.complement(p.zero(x))
     bits = bits_of(p, dtype)
@@ -104,8 +104,8 @@ def converted(p: FixedPoint, x: SharedSum, dtype: torch.dtype) -> SharedSum:
 
 
 def floored(p: FixedPoint, x: SharedSum) -> SharedSum:
-    """The largest integers that are not greater, without fractional bits."""
-    near = p.truncate(x, x.bits)  # rounded down or up: where up, one too many
+    """Round down to integers, without fractional bits."""
+    near = p.truncate(x, x.bits)  # rounded down or up; where it is rounded up, it is 1 too large
     return p.subtract(near, p.negative(p.subtract(x, p.at(near, x.bits))))
 
 
@@ -115,7 +115,7 @@ def _towards_zero(p: FixedPoint, x: SharedSum) -> SharedSum:
 
 
 def signs(p: FixedPoint, negative: SharedSum) -> SharedSum:
-    """-1 for a bit of 1, and 1 for 0."""
+    """Return -1 for a bit of 1, and 1 for 0."""
     return p.plus(p.each(lambda w: -2 * w, negative), np.int64(1))
 
 
@@ -138,7 +138,7 @@ for _name in ("floor", "ceil", "trunc"):
 
 @op("frac")
 def frac(p: FixedPoint, call: Call, x: SharedSum) -> SharedSum:
-    """What `trunc` cuts off."""
+    """Return the fractional part, which `trunc` cuts off."""
     return p.subtract(x, p.at(_towards_zero(p, x), x.bits))
 
 
@@ -146,44 +146,44 @@ def frac(p: FixedPoint, call: Call, x: SharedSum) -> SharedSum:
 
 
 def _pair(p: FixedPoint, x: Any, y: Any) -> tuple[SharedSum, SharedSum]:
-    """Two arguments as shares with the same fractional bits, enough for either."""
+    """Return two arguments as shares with equally many fractional bits, enough for both."""
     kinds = [a.bits if secret(a) else p.bits * (np.asarray(public(a)).dtype.kind == "f") for a in (x, y)]
     return shared(p, x, max(kinds)), shared(p, y, max(kinds))
 
 
 @op("lt.Tensor")
 def lt(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """``x < y``"""
+    """Return ``x < y``."""
     return _bits(p.less(*_pair(p, x, y)))
 
 
 @op("gt.Tensor")
 def gt(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """``x > y``"""
+    """Return ``x > y``."""
     return lt(p, call, y, x)
 
 
 @op("ge.Tensor")
 def ge(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """``x >= y``"""
+    """Return ``x >= y``."""
     return p.complement(lt(p, call, x, y))
 
 
 @op("le.Tensor")
 def le(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """``x <= y``"""
+    """Return ``x <= y``."""
     return p.complement(lt(p, call, y, x))
 
 
 @op("eq.Tensor")
 def eq(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """``x == y``"""
+    """Return ``x == y``."""
     return _bits(p.zero(p.subtract(*_pair(p, x, y))))
 
 
 @op("ne.Tensor")
 def ne(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """``x != y``"""
+    """Return ``x != y``."""
     return p.complement(eq(p, call, x, y))
 
 
@@ -193,7 +193,7 @@ def _bits(x: SharedSum) -> SharedSum:
 
 @op("sign", "sgn")
 def sign(p: FixedPoint, call: Call, x: SharedSum) -> SharedSum:
-    """-1, 0 or 1."""
+    """Return the sign: -1, 0 or 1."""
     both = SharedSum(tuple(np.stack([-w, w]) for w in x.parts), 0)
     less = p.negative(both)
     return p.at(p.each(lambda w: w[0] - w[1], less), x.bits)
@@ -201,27 +201,27 @@ def sign(p: FixedPoint, call: Call, x: SharedSum) -> SharedSum:
 
 @op("abs")
 def absolute(p: FixedPoint, call: Call, x: SharedSum) -> SharedSum:
-    """``|x|``"""
+    """Return ``|x|``."""
     return p.multiply(x, signs(p, p.negative(x)))
 
 
 @op("maximum")
 def maximum(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """The larger of two."""
+    """Return the larger of two numbers."""
     a, b = _pair(p, x, y)
     return p.select(_bits(p.less(a, b)), b, a)
 
 
 @op("minimum")
 def minimum(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """The smaller of two."""
+    """Return the smaller of two numbers."""
     a, b = _pair(p, x, y)
     return p.select(_bits(p.less(a, b)), a, b)
 
 
 @op("clamp", "clamp.Tensor", "hardtanh")
 def clamp(p: FixedPoint, call: Call, x: Any, min: Any = None, max: Any = None, **named: Any) -> SharedSum:
-    """``x`` within bounds."""
+    """Limit ``x`` to the bounds."""
     if call.op == "aten::hardtanh":
         min, max = named.get("min_val", -1 if min is None else min), named.get("max_val", 1 if max is None else max)
     bits = result_bits(p, call)
@@ -232,7 +232,7 @@ def clamp(p: FixedPoint, call: Call, x: Any, min: Any = None, max: Any = None, *
 
 
 def _bound(p: FixedPoint, bound: Any, bits: int) -> SharedSum:
-    """A bound of `clamp`; one beyond all numbers becomes the largest or smallest number."""
+    """Return a bound of `clamp` as shares; a bound out of range becomes the largest or smallest number."""
     if isinstance(bound, (int, float)):
         most = 2.0 ** (RANGE_BITS - 1 - bits)
         bound = bound if -most < bound < most else np.copysign(most, bound).astype(np.float64 if bits else np.int64)
@@ -241,19 +241,19 @@ def _bound(p: FixedPoint, bound: Any, bits: int) -> SharedSum:
 
 @op("clamp_min", "clamp_min.Tensor")
 def clamp_min(p: FixedPoint, call: Call, x: Any, min: Any) -> SharedSum:
-    """``x``, but at least the bound."""
+    """Return ``x``, or the bound where ``x`` is smaller."""
     return clamp(p, call, x, min)
 
 
 @op("clamp_max", "clamp_max.Tensor")
 def clamp_max(p: FixedPoint, call: Call, x: Any, max: Any) -> SharedSum:
-    """``x``, but at most the bound."""
+    """Return ``x``, or the bound where ``x`` is larger."""
     return clamp(p, call, x, None, max)
 
 
 @op("relu")
 def relu(p: FixedPoint, call: Call, x: SharedSum) -> SharedSum:
-    """``max(x, 0)``"""
+    """Return ``max(x, 0)``."""
     positive = p.negative(p.each(np.negative, x))
     result = p.multiply(x, _bits(positive))
     result.hint = positive
@@ -262,7 +262,7 @@ def relu(p: FixedPoint, call: Call, x: SharedSum) -> SharedSum:
 
 @op("threshold_backward")
 def threshold_backward(p: FixedPoint, call: Call, grad: Any, x: Any, threshold: Any) -> SharedSum:
-    """The gradient where ``x > threshold``, else 0."""
+    """Return the gradient where ``x > threshold``, else 0."""
     positive = x.hint if secret(x) and threshold == 0 else None
     if positive is None:
         positive = gt(p, call, x, threshold) if secret(x) else shared(p, public(x) > threshold, 0)
@@ -287,14 +287,14 @@ def _logic(p: FixedPoint, name: str, a: SharedSum, b: SharedSum) -> SharedSum:
 
 @op("bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor")
 def bitwise(p: FixedPoint, call: Call, x: Any, y: Any) -> SharedSum:
-    """And, or and exclusive or of bools."""
+    """Compute AND, OR or XOR of bools."""
     _only_bools(call)
     return _logic(p, call.op.split("_")[1].split(".")[0], shared(p, x, 0), shared(p, y, 0))
 
 
 @op("bitwise_not")
 def bitwise_not(p: FixedPoint, call: Call, x: SharedSum) -> SharedSum:
-    """Not, of bools; ``-x - 1`` of integers."""
+    """Return the negation of bools, and ``-x - 1`` for integers."""
     spec = call.results[0]
     assert spec is not None
     return p.complement(x) if spec.dtype == torch.bool else p.plus(p.each(np.negative, x), np.int64(-1))
@@ -309,7 +309,7 @@ def _only_bools(call: Call) -> None:
 
 @op("where.self")
 def where(p: FixedPoint, call: Call, condition: Any, x: Any, y: Any) -> SharedSum:
-    """``x`` where the condition holds, else ``y``."""
+    """Return ``x`` where the condition holds, else ``y``."""
     bits = result_bits(p, call)
     a, b = shared(p, x, bits), shared(p, y, bits)
     if secret(condition):

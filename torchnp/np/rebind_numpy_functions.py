@@ -1,9 +1,9 @@
 """NumPy's own Python functions on tensors: the same code, with NumPy's names bound to the functions of this package.
 
-About a third of NumPy is Python that calls the rest: `numpy.gradient` subtracts slices, `numpy.linalg.norm` sums squares.
-`rebound` makes a function of the installed NumPy's code whose globals are translated: a public name of NumPy is its
-row here, `numpy.ndarray` is `TensorArray`, a private helper is rebound too. So such a row has NumPy's meaning, checks
-and messages of whichever version is installed, and each step is an operator of torch.
+About a third of NumPy is Python code that calls the rest: `numpy.gradient` subtracts slices, for example.
+`rebound` returns a copy of an installed NumPy function with other globals: a public name of NumPy means its row here,
+`numpy.ndarray` means `TensorArray`, and private helpers are rebound too. So the row has the semantics, checks and
+messages of the installed NumPy, and each step is an operator of torch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ArrayUfunc:
 
 
 class ArrayConverter:
-    """What NumPy's functions use to take array-likes (``numpy._core.multiarray._array_converter``), for tensors."""
+    """The class with which NumPy's functions convert array-likes (``numpy._core.multiarray._array_converter``)."""
 
     def __init__(self, *given: Any) -> None:
         self._given = given
@@ -60,14 +60,14 @@ class ArrayConverter:
         return self._arrays[index]
 
     def as_arrays(self, subok: bool = True, pyscalars: str = "convert_if_no_array") -> tuple[Any, ...]:
-        """The inputs as arrays; Python numbers stay with ``pyscalars="preserve"``, or beside an array."""
+        """Return the inputs as arrays; Python numbers stay if ``pyscalars="preserve"``, or if an input is an array."""
         weak = [type(x) in (int, float, complex) for x in self._given]
         keep = pyscalars == "preserve" or (pyscalars == "convert_if_no_array" and not all(weak))
         pairs = zip(self._given, self._arrays, weak, strict=True)
         return tuple(x if keep and is_weak else a for x, a, is_weak in pairs)
 
     def result_type(self, extra_dtype: Any = None, ensure_inexact: bool = False) -> np.dtype:
-        """NumPy's result type of the inputs, of ``extra_dtype``, and of a Python float to make it inexact."""
+        """Return NumPy's result type of the inputs and ``extra_dtype``; never an integer if ``ensure_inexact``."""
         weak = (type(x) in (int, float, complex) for x in self._given)
         parts = [x if is_weak else a.dtype for x, a, is_weak in zip(self._given, self._arrays, weak, strict=True)]
         parts += [] if extra_dtype is None else [extra_dtype]
@@ -75,7 +75,7 @@ class ArrayConverter:
         return np.result_type(*parts, 0.0) if ensure_inexact and found.kind not in "fc" else found
 
     def wrap(self, array: Any, to_scalar: Any = None) -> Any:
-        """The result itself."""
+        """Return the array unchanged."""
         return array
 
 
@@ -85,7 +85,7 @@ OVERRIDES: dict[str, Any] = {"_array_converter": ArrayConverter}  # private C fu
 
 
 class NumpyModule:
-    """A module of NumPy, in which each name is translated when it is asked for."""
+    """A module of NumPy whose attributes are replaced (see `translated`) when they are accessed."""
 
     def __init__(self, module: types.ModuleType) -> None:
         self._module = module
@@ -109,7 +109,7 @@ arrays.NAMESPACE = NAMESPACE
 
 @functools.cache
 def public_names() -> dict[int, str]:
-    """The names of NumPy's public functions by their ids; of several names the first that has a row."""
+    """Return the names of NumPy's public functions by id; if there are several names, the first one with a row."""
     found: dict[int, str] = {}
     for space, module in (
         ("", np),
@@ -128,7 +128,7 @@ def public_names() -> dict[int, str]:
 
 @functools.cache
 def array_function(name: str) -> Any:
-    """Return a function of NumPy on arrays: its row, or NumPy itself on the arrays' values."""
+    """Return a function of NumPy on `TensorArray`: its row, or NumPy itself on the arrays' values."""
     if name not in TABLE:
         return computed_by_numpy(name, in_numpy(name))
     function = TABLE[name].function
@@ -141,7 +141,7 @@ def array_function(name: str) -> Any:
 
 
 def flip(m: Any, axis: Any = None) -> TensorArray:
-    """`numpy.flip` of an array: reversed, with writes repeated in the original."""
+    """`numpy.flip` of an array: a reversed copy; writes to it are repeated in the original."""
     from torchnp.np.axes import normal_axes
 
     array = NAMESPACE.asarray(m)
@@ -153,7 +153,7 @@ READONLY = ("broadcast_to", "diagonal", "lib.stride_tricks.sliding_window_view")
 
 
 def _readonly(function: Callable) -> Callable:
-    """A function whose result is a view that must not be written, unless ``writeable=True``."""
+    """Wrap a function so that its result, a view, is read-only unless ``writeable=True``."""
 
     def call(*args: Any, **kwargs: Any) -> TensorArray:
         found = function(*args, **kwargs)
@@ -164,7 +164,7 @@ def _readonly(function: Callable) -> Callable:
 
 
 def computed_by_numpy(name: str, function: Callable) -> Callable:
-    """Return a function that NumPy computes, of arrays for arrays."""
+    """Return a function of `TensorArray` that NumPy itself computes."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return from_numpy(function(*to_arrays(args), **to_arrays(kwargs)))
@@ -174,7 +174,7 @@ def computed_by_numpy(name: str, function: Callable) -> Callable:
 
 
 def to_arrays(x: Any) -> Any:
-    """Replace `TensorArray` by ndarrays in the same memory."""
+    """Replace each `TensorArray` by an ndarray on the same memory."""
     if isinstance(x, TensorArray):
         return np.asarray(x)
     if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
@@ -183,7 +183,7 @@ def to_arrays(x: Any) -> Any:
 
 
 def from_numpy(x: Any) -> Any:
-    """Replace ndarrays that tensors can hold by `TensorArray`."""
+    """Replace each ndarray by a `TensorArray`, if tensors have its dtype."""
     from torchnp.np.dtypes import as_tensor
 
     if isinstance(x, np.ndarray) and x.dtype.newbyteorder("=") in TORCH_OF:
@@ -194,7 +194,7 @@ def from_numpy(x: Any) -> Any:
 
 
 def translated(value: Any) -> Any:
-    """Return what stands for a value of NumPy's: a row for a public function, `TensorArray` for `ndarray`."""
+    """Return the replacement of an object of NumPy: a row for a public function, `TensorArray` for `ndarray`."""
     if value is np.ndarray:
         return TensorArray
     if isinstance(value, types.ModuleType):
@@ -225,7 +225,7 @@ def _module(module: types.ModuleType) -> NumpyModule:
 
 
 def rebound_module(module: Any, top: NumpyModule) -> Any:
-    """Return a module of NumPy by its name below another one that stands for NumPy."""
+    """Return the replacement of a NumPy module, looked up by name in ``top``, the replacement of ``numpy``."""
     found: Any = top
     for part in module.__name__.split(".")[1:]:
         found = getattr(found, part)
@@ -233,7 +233,7 @@ def rebound_module(module: Any, top: NumpyModule) -> Any:
 
 
 class GeneratorOnTensors:
-    """A random generator of NumPy whose draws are arrays of tensors: NumPy's own streams."""
+    """A random generator of NumPy that returns its draws as `TensorArray`; the numbers are NumPy's."""
 
     def __init__(self, generator: Any) -> None:
         self._generator = generator
@@ -255,7 +255,7 @@ def _holds_functions(value: Any) -> bool:
 
 
 def _names_in(code: types.CodeType) -> set[str]:
-    """The global names that a function's code uses, in its inner functions too."""
+    """Return the global names that a function's code uses, including its inner functions."""
     found = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -267,7 +267,7 @@ _REBOUND: dict[int, types.FunctionType] = {}
 
 
 def rebound(function: Any) -> types.FunctionType:
-    """Return a Python function of NumPy whose global names are translated."""
+    """Return a copy of a Python function of NumPy whose global names refer to their replacements."""
     inner = getattr(function, "_implementation", function)
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
@@ -278,7 +278,7 @@ def rebound(function: Any) -> types.FunctionType:
     cells = tuple(types.CellType(translated(c.cell_contents)) for c in inner.__closure__ or ())
     made = types.FunctionType(inner.__code__, space, inner.__name__, inner.__defaults__, cells)
     made.__kwdefaults__, made.__doc__ = inner.__kwdefaults__, inner.__doc__
-    _REBOUND[id(inner)] = made  # before its names: functions may call each other
+    _REBOUND[id(inner)] = made  # stored before its names are replaced, because functions may call each other
     for name in _names_in(inner.__code__):
         if name in inner.__globals__:
             value = inner.__globals__[name]
@@ -287,7 +287,7 @@ def rebound(function: Any) -> types.FunctionType:
 
 
 def _rebound_instance(value: Any) -> Any:
-    """An object such as ``np.r_`` or ``np.mgrid``, with the methods of its class rebound."""
+    """Return an object such as ``np.r_`` or ``np.mgrid`` with the methods of its class rebound."""
     members: dict[str, Any] = {}
     for cls in reversed(type(value).__mro__[:-1]):
         for name, member in vars(cls).items():
@@ -310,7 +310,7 @@ def _builtins_for(function: Any) -> Any:
 
 
 def rebound_row(names: str, undoes: str = "") -> None:
-    """Add rows for Python functions of NumPy, each on tensors: wrapped for the call, and unwrapped."""
+    """Add rows for Python functions of NumPy; tensors are wrapped as arrays for the call, and results unwrapped."""
     for name in names.split():
         original = in_numpy(name)
         if original is None:
@@ -319,7 +319,7 @@ def rebound_row(names: str, undoes: str = "") -> None:
 
 
 def by_numpys_code(name: str) -> Callable:
-    """Return NumPy's own Python code for a function, run on tensors, for a row that uses it in some of its calls."""
+    """Return NumPy's own Python code for a function, run on tensors, for rows that use it only for some calls."""
     return _on_tensors(name, in_numpy(name))
 
 
@@ -332,14 +332,14 @@ def _on_tensors(name: str, original: Callable) -> Callable:
         return rebound(original)(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = by_arrays.__name__ = name.rpartition(".")[2]
-    function.__doc__ = f"`numpy.{name}` on tensors: NumPy's own code on the functions here."
+    function.__doc__ = f"`numpy.{name}` on tensors: NumPy's own code, run on this package's functions."
     function.__wrapped__ = getattr(original, "_implementation", original)  # type: ignore[attr-defined]
     function.on_arrays = by_arrays  # type: ignore[attr-defined]
     return function
 
 
 def wrapped_arguments(x: Any) -> Any:
-    """Replace tensors by arrays in arguments; torch's dtypes become NumPy's."""
+    """Replace tensors in arguments by arrays, and torch's dtypes by NumPy's."""
     if isinstance(x, dict):
         return {k: wrapped_arguments(v) for k, v in x.items()}
     return wrapped(x)

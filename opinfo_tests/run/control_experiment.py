@@ -1,4 +1,4 @@
-"""The control: before each run, torch's CPU device and torchnp's table are judged on some of its tasks.
+"""The control experiment: before each run, torch's CPU device and torchnp's table are judged on some of its tasks.
 
 If either fails, the run is invalid: the harness is broken, not the backend.
 """
@@ -18,16 +18,17 @@ from .runner import Options, run_here
 from .workers import run_pool
 
 INVALID = 3  # exit status of an invalid run, which says nothing about its backend
-TASKS, CASES = 6, 150  # the most tasks and cases that the control runs
-OURSELVES = ("torchnp", "torch-cpu")  # backends whose run needs no control by torchnp's table
+TASKS, CASES = 6, 150  # maximum numbers of tasks and cases that the control experiment runs
+OURSELVES = ("torchnp", "torch-cpu")  # backends for which torchnp's table is not judged first
 OURS = 0.9  # share of torchnp's calls that must pass: a wrong kernel fails a few calls, a broken harness nearly all
 
 
 def control(tasks: list[Task], options: Options, jobs: int, backend: Backend) -> str:
     """Return why the run is invalid, or an empty string.
 
-    The control judges torch's CPU device as the backend: it must pass the first cases of some of the tasks. It also
-    judges torchnp's own table, which may fail a few cases: a fault in one of our kernels is not a fault in the harness.
+    The control experiment judges torch's CPU device as the backend, which must pass the first cases of some of the
+    tasks. It also judges torchnp's own table, which may fail a few cases, because a fault in one of our kernels is not
+    a fault in the harness.
     """
     store = options.store
     chosen = sorted(tasks, key=lambda t: shard(f"{t.source} {t.dtype}", options.choice))[:TASKS]
@@ -52,7 +53,7 @@ def control(tasks: list[Task], options: Options, jobs: int, backend: Backend) ->
 
 
 def announced(backend: Backend) -> str:
-    """Return the line that says which backends the control judges, or an empty string if it judges none."""
+    """Return the line that says which backends the control experiment judges; "" if it judges none."""
     both = {"torch's CPU device": backend.name != "torch-cpu", "torchnp's table": backend.name not in OURSELVES}
     names = " and ".join(name for name, judged_ in both.items() if judged_)
     return f"control: {names} on some of the same cases ...\n" if names else ""
