@@ -1,4 +1,4 @@
-"""What arguments of operators mean, by the names that mean one thing wherever torch uses them."""
+"""The meanings of operators' arguments, by the names that have the same meaning wherever torch uses them."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ WORDS = {
     "window_length": "how many elements",
     "zero_infinity": "whether infinite losses are zero",
 }
-# Where the name means another thing.
+# Operators for which the name has another meaning.
 OF = {
     ("aten::_fused_sgd_", "momentum"): "the share of the step before",
     ("aten::tile", "dims"): "how often, along each dimension",
@@ -147,7 +147,7 @@ OF = {
 
 
 def meaning(op: str, argument: Any) -> str:
-    """What an argument of an operator means, "" where the name does not say."""
+    """Return what an argument of an operator means; "" if its name does not determine that."""
     if argument.is_write and argument.name not in ("self", "out"):
         return "where a result is written"
     return OF.get((op, argument.name)) or WORDS.get(argument.name, "")

@@ -1,4 +1,6 @@
-"""The sidebar: beside an operator the others of its family, beside differences their kinds, beside names the other tables."""
+"""The sidebar: an operator's page lists its family, a page of differences the other topics, a table of names the
+others.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from torchnp.difference_catalogue import CHAPTERS
 
 
 def add(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Give a page what its sidebar lists, if it has one."""
+    """Give a page the links of its sidebar, if it has one."""
     title, links = of(page)
     if links:
         context["beside"] = {"title": title, "links": links}
@@ -21,13 +23,13 @@ def add(app: Any, page: str, template: str, context: dict[str, Any], doctree: An
 
 
 def of(page: str) -> tuple[str, list[tuple[str, str]]]:
-    """The title of a page's sidebar, and the names and pages that it lists."""
+    """Return the title of a page's sidebar, and the names and pages that it lists."""
     folder, _, name = page.partition("/")
     if folder == "ops" and name in families():
         return families()[name]
     if folder == "differences":
         chapters = [(op_pages.title_of(c), f"differences/{op_pages.name_of(c)}") for c in CHAPTERS]
-        return "Differences", [("Ten that bite", "differences/ten"), *chapters]
+        return "Differences", [("The ten most dangerous", "differences/ten"), *chapters]
     if folder == "names":
         return "Names", [(TITLES[library], f"names/{library}") for library in LIBRARIES]
     return "", []
@@ -35,7 +37,7 @@ def of(page: str) -> tuple[str, list[tuple[str, str]]]:
 
 @functools.cache
 def families() -> dict[str, tuple[str, list[tuple[str, str]]]]:
-    """By the page of an operator, its family and the pages of all who belong to it."""
+    """Return by an operator's page its family, and the names and pages of all operators of the family."""
     members: dict[str, dict[str, None]] = {}
     for name in torchnp.table:
         members.setdefault(torchnp.table[name].family, {})[name.partition(".")[0]] = None

@@ -1,12 +1,13 @@
-"""Find the blocks of code in hand-written pages: what runs, what a page shows of it, and why a block is not run.
+"""Find the blocks of code in hand-written pages, the output that a page shows, and the reasons why blocks do not run.
 
-A block of ``python`` shows values in comments (`f(x)  # 3: why`), and what it prints there or in a ``text`` block right after
-it. In ``pycon`` and ``console`` (commands after ``$``) the output stands below what gave it. ``...`` stands for any text.
+A block of ``python`` shows values in comments (`f(x)  # 3: why`). It shows printed output in comments too, or in a
+``text`` block right after it. In ``pycon`` and ``console`` (commands after ``$``) the output is below its command.
+``...`` stands for any text.
 
 A comment in the line above a block says how it is run:
 
 <!-- not run: REASON -->
-<!-- saved as FILE -->      in the page's folder, whatever its language
+<!-- saved as FILE -->      it is also a file in the page's folder, whatever its language
 <!-- in the background -->  a server: its output is what it prints when it is ready, and it ends with the page
 """
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RUN = ("python", "pycon", "console")
-CODE = (*RUN, "py", "python3", "sh", "shell", "bash", "zsh")  # all that somebody could take for something to run
+CODE = (*RUN, "py", "python3", "sh", "shell", "bash", "zsh")  # all languages of blocks that a reader might run
 FENCE = re.compile(r"^ *(?P<mark>`{3,}|~{3,}) *(?:\{code(?:-block)?\} *)?(?P<language>[^\s`]*)")
 MARK = re.compile(r"^<!-- (?:not run: (?P<why>\S.*)|saved as (?P<saved>\S+)|(?P<background>in the background)) -->$")
 
@@ -27,16 +28,16 @@ MARK = re.compile(r"^<!-- (?:not run: (?P<why>\S.*)|saved as (?P<saved>\S+)|(?P<
 class Block:
     language: str
     code: str
-    line: int  # of the page, where the code begins
-    shown: str = ""  # as its output, in a block of its own
+    line: int  # line of the page at which the code begins
+    shown: str = ""  # the output that a text block after it shows
     shown_line: int = 0
-    why: str = ""  # it is not run
+    why: str = ""  # reason why it is not run
     saved: str = ""
     background: bool = False
 
 
 def find(page: Path) -> list[Block]:
-    """The blocks of a page that are code, or files of it, in order."""
+    """Return the blocks of a page that are code, or that are saved as files, in order."""
     lines = page.read_text(encoding="utf-8").splitlines()
     fences = list(_fences(lines))
     found = []
@@ -54,13 +55,13 @@ def find(page: Path) -> list[Block]:
 
 
 def texts(page: Path, language: str) -> list[str]:
-    """What stands in a page's blocks of one language."""
+    """Return the contents of a page's blocks of one language."""
     lines = page.read_text(encoding="utf-8").splitlines()
     return [_text(lines, start, end) for start, end, found in _fences(lines) if found == language]
 
 
 def _fences(lines: list[str]) -> Iterator[tuple[int, int, str]]:
-    """The places of the lines that open and close each fenced block, and its language."""
+    """Yield for each fenced block the indices of the lines that open and close it, and its language."""
     opened, start = None, 0
     for i, line in enumerate(lines):
         fence = FENCE.match(line)

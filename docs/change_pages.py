@@ -1,4 +1,4 @@
-"""The page of what changed between versions of torch, and each operator's part of it."""
+"""Write the page about the changes between versions of torch, and the part of it on each operator's page."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ PAIRS = [(spell(a), spell(b)) for a, b in pairwise(KNOWN)]
 
 
 def page() -> str:
-    """What changed, newest version first, by category."""
+    """Return the page: the changes by category, the newest version first."""
     versions = ", ".join(map(spell, KNOWN))
     lines = [
         "# Changes between torch versions",
         "",
-        f"What each operator does otherwise than in the version before, for torch {versions}. The tests run every example "
-        "under the installed torch, and `python -m opinfo_tests --against 2.13` judges the table of one version on "
-        "another: what fails there is one of these changes. `torchnp changes 2.13 2.14 'sub*'` prints them for an "
-        'operator, and <a href="changes.json"><code>changes.json</code></a> has them as data.',
+        f"How each operator differs from the previous version of torch, for {versions}. The tests run every example "
+        "under the installed torch. `python -m opinfo_tests --against 2.13` compares the table of one version with another "
+        "version of torch, and every failure must be one of these changes. `torchnp changes 2.13 2.14 'sub*'` prints the "
+        'changes of an operator, and <a href="changes.json"><code>changes.json</code></a> has all of them as data.',
         "",
     ]
     for old, new in reversed(PAIRS):
@@ -36,7 +36,7 @@ def page() -> str:
 
 
 def change_lines(change: Change) -> list[str]:
-    """A change with its example and both values."""
+    """Return the lines about a change, with its example and both values."""
     lines = [f"({change.id})=", "", f"**{_markdown(change.title)}**", ""]
     lines += ["```text", change.code, "```", "", "| torch | value |", "|---|---|"]
     lines += [
@@ -50,7 +50,7 @@ def change_lines(change: Change) -> list[str]:
 
 
 def registry_lines(old: str, new: str) -> list[str]:
-    """New and removed overloads, and other arguments."""
+    """Return the lines about new and removed overloads, and about changed arguments."""
     lines = []
     for kind, title in (("new", "New overloads"), ("gone", "Overloads that are gone"), ("schema", "Other arguments")):
         rows = [c for c in registry_changes(old, new) if c.kind == kind]
@@ -62,14 +62,14 @@ def registry_lines(old: str, new: str) -> list[str]:
 
 
 def of_operator(names: list[str]) -> list[str]:
-    """The part of an operator's page."""
+    """Return the lines about changes on an operator's page."""
     rows = [c for c in all_changes() if "*" not in c.ops and any(map(c.touches, names))]
     lines = [f"- since {c.since}: [{_markdown(c.title)}](../version_changes.md#{c.id})" for c in rows]
     return ["## Changes between torch versions", "", *lines, ""] if lines else []
 
 
 def data() -> str:
-    """All changes as JSON."""
+    """Return all changes as JSON."""
     first, last = spell(KNOWN[0]), spell(KNOWN[-1])
     return json.dumps(as_dict(changes(first, last), registry_changes(first, last)), indent=1, ensure_ascii=False) + "\n"
 

@@ -1,4 +1,4 @@
-"""Sphinx configuration; the pages of ops and differences are written from the table when a build begins, and the guides are run."""
+"""Sphinx configuration. A build first writes the pages of ops and differences from the table, and runs the guides."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ import change_pages
 import torchnp
 from torchnp.lookup import json_export
 
-(Path(__file__).parent / "changes.json").write_text(change_pages.data())  # before the files below are looked for
+(Path(__file__).parent / "changes.json").write_text(change_pages.data())  # before Sphinx looks for the files below
 
 project = "torchnp"
 author = "the torchnp developers"
@@ -24,11 +24,11 @@ exclude_patterns = ["_build", "start.md"]  # start.md is a part of index.md
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 autodoc_typehints = "none"  # the docstrings give the types
-autodoc_preserve_defaults = True  # as they are written, not what they are on the machine that builds
+autodoc_preserve_defaults = True  # as they are written in the code, without values from the machine that builds
 autodoc_member_order = "bysource"
 default_role = "code"
-# Types in docstrings become links where the others' inventories may be fetched: TORCHNP_INTERSPHINX=1. A build needs no
-# network, so all other links are written as addresses.
+# With TORCHNP_INTERSPHINX=1, the inventories of other libraries are fetched, and types in docstrings become links. A
+# build must not need a network, so all other links are written as addresses.
 intersphinx_mapping = {
     "python": ("https://docs.python.org/3", None),
     "numpy": ("https://numpy.org/doc/stable", None),
@@ -43,11 +43,11 @@ html_title = "torchnp"
 html_theme_options = {
     "show_nav_level": 1,
     "navigation_depth": 2,
-    "header_links_before_dropdown": 3,  # in one line
+    "header_links_before_dropdown": 3,  # as many as fit in one line
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,
 }
-html_sidebars = {"**": []}  # the header links every chapter; beside.py has what belongs to a page
+html_sidebars = {"**": []}  # the header links every chapter; beside.py adds the links that belong to a page
 templates_path = ["_templates"]
 html_copy_source = False
 html_extra_path = [*map(str, json_export.files()), "changes.json"]  # the reference as data, at the site's root
@@ -59,7 +59,7 @@ def setup(app):
     import op_pages
     import search_index
 
-    app.connect("builder-inited", guides_in_build.begin, priority=400)  # first: they run beside all that follows
+    app.connect("builder-inited", guides_in_build.begin, priority=400)  # first: it runs in parallel
     app.connect("builder-inited", lambda app: op_pages.write(Path(app.srcdir)))
     app.connect("doctree-read", guides_in_build.overlooked)
     app.connect("html-page-context", beside.add, priority=400)  # before the theme's, which leaves empty sidebars out

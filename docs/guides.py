@@ -1,4 +1,4 @@
-"""Run what the hand-written pages show: `python docs/guides.py [PAGE ...]`. The tests and the site's build do so by ``run``."""
+"""Run the code in the hand-written pages: `python docs/guides.py [PAGE ...]`. The tests and the build call ``run``."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ import blocks
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
-GENERATED = ("differences.md", "start.md", "version_changes.md")  # op_pages.py and the tests run what they show
+GENERATED = ("differences.md", "start.md", "version_changes.md")  # op_pages.py and the tests run their code
 LONGEST = 300  # seconds that a page may take
 children: set[subprocess.Popen] = set()
 
 
 def pages() -> list[Path]:
-    """The guides of the site."""
+    """Return the paths of the site's guides."""
     return [page for page in sorted(DOCS.glob("*.md")) if page.name not in GENERATED]
 
 
 def beside() -> list[Path]:
-    """Pages that are no part of the site, and hold what they show all the same."""
+    """Return the paths of pages that are not part of the site but must show right output, too."""
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
 def unmarked(page: Path) -> list[tuple[int, str]]:
-    """Blocks of code that nothing runs and that give no reason."""
+    """Return the blocks of code that nothing runs and that give no reason."""
     return [
         (b.line, f"a block of {b.language} is not run: make it one of {', '.join(blocks.RUN)}, or say <!-- not run: why -->")
         for b in blocks.find(page)
@@ -42,7 +42,7 @@ def unmarked(page: Path) -> list[tuple[int, str]]:
 
 
 def run(page: Path) -> list[tuple[int, str]]:
-    """What is wrong with a page: lines, and what is wrong there. It is run in a process and a folder of its own."""
+    """Run a page in its own process and folder; return its problems, each with the line."""
     if problems := unmarked(page):
         return problems
     if all(block.why for block in blocks.find(page)):
@@ -68,13 +68,13 @@ def run(page: Path) -> list[tuple[int, str]]:
 
 
 def end(child: subprocess.Popen) -> None:
-    """End a page's process, and the servers that it has started, if it has not ended itself."""
+    """Kill a page's process and the servers that it has started, if the process has not ended by itself."""
     if child.poll() is None:
         os.killpg(child.pid, signal.SIGKILL)
 
 
 def environment(folder: str) -> dict[str, str]:
-    """This Python, this clone and nothing of the user's, for output that is the same everywhere."""
+    """Return environment variables that select this Python and this clone, and make the output the same everywhere."""
     first = {"PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(ROOT)}
     paths = {name: os.pathsep.join(filter(None, [path, os.environ.get(name)])) for name, path in first.items()}
     fixed = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "TORCHNP_CACHE": str(Path(folder) / ".cache")}
@@ -82,7 +82,7 @@ def environment(folder: str) -> dict[str, str]:
 
 
 def run_all(pages: list[Path]) -> Iterator[tuple[Path, list[tuple[int, str]]]]:
-    """Run pages beside one another, and give each with what is wrong as it is done."""
+    """Run pages in parallel; yield each page with its problems when it is done."""
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         try:
             longest_first = sorted(pages, key=lambda page: -page.read_text(encoding="utf-8").count("```console"))
@@ -97,7 +97,7 @@ def run_all(pages: list[Path]) -> Iterator[tuple[Path, list[tuple[int, str]]]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Tell of each page as it is done; with ``--json``, in a line for the build."""
+    """Print a line for each page when it is done; with ``--json``, in the form that the site's build reads."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     parser = argparse.ArgumentParser(description="Run the guides, and compare what they show with what is printed.")
     parser.add_argument(

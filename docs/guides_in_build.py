@@ -1,4 +1,4 @@
-"""Run the guides while Sphinx builds the site, beside it, and warn of what a page shows and this run did not print."""
+"""Run the guides while Sphinx builds the site, and warn if a page shows other output than this run printed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def begin(app: Any) -> None:
 
 
 def end(app: Any, exception: Exception | None) -> None:
-    """Wait for what still runs, and tell of each page as it is done."""
+    """Wait for the guides that still run, and report the problems of each page."""
     runner, pages = running.pop()
     if exception:
         runner.terminate()
@@ -45,7 +45,7 @@ def name_of(line: str) -> str:
 
 
 def overlooked(app: Any, doctree: nodes.document) -> None:
-    """Warn of code that Sphinx sees on a guide and ``blocks.find`` does not: nothing would run it."""
+    """Warn about code on a guide that Sphinx sees but ``blocks.find`` does not, because nothing would run it."""
     page = Path(doctree["source"])
     if page not in guides.pages():
         return

@@ -1,4 +1,6 @@
-"""Write the tables of names: what each public function of one library, and each operator of Python, is in the other."""
+"""Write the tables of names: the counterparts of each library's public functions in the other, and of Python's
+operators.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ SPACES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 WITH_PROPERTIES = ("np.ndarray", "Tensor")
-LIBRARIES = (*SPACES, "python")  # each has a table
+LIBRARIES = (*SPACES, "python")  # each library has a table
 TITLES = {
     "numpy": "NumPy's functions in torch", "torch": "torch's functions in NumPy", "python": "Python's operators in both",
 }  # fmt: skip
@@ -39,7 +41,7 @@ WORDS = {
     "not of arrays": "files, devices, states and other things beside arrays",
 }
 
-# The page is one table; these lines hide the rows that are not asked for.
+# The page is one table; these lines hide the rows that do not match the filter.
 FILTER = """
 <p><input id="words" type="search" placeholder="part of a name or of an answer" aria-label="filter the rows" class="form-control">
 <select id="state" aria-label="state" class="form-select"><option value="">every state</option>{options}</select>
@@ -64,14 +66,14 @@ addEventListener("DOMContentLoaded", () => {{
 
 
 def public_names(library: str) -> Iterator[str]:
-    """Functions and methods, of classes properties too, dtypes and constants; Python's own spellings."""
+    """Yield a library's functions, methods, properties, dtypes and constants; for "python", the operators."""
     if library == "python":
         yield from spellings.PYTHON
         return
     for space, held in SPACES[library].items():
         for name in dir(held):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of what is deprecated
+                warnings.simplefilter("ignore")  # about deprecated names
                 value = getattr(held, name, None)
             if name.startswith("_") or isinstance(value, types.ModuleType):
                 continue
@@ -90,13 +92,13 @@ def row_id(name: str) -> str:
 
 
 def place_of(name: str) -> str | None:
-    """The address of a public name's row, None for a name that has none."""
+    """Return the address of a public name's row; None if the name has no row."""
     library = _libraries().get(name)
     return library and f"names/{library}.html#{quote(row_id(name))}"
 
 
 def name_page(library: str, places: dict[str, str]) -> str:
-    """A table of all names of a library; ``places`` are the addresses of differences by their ids."""
+    """Return the table of all names of a library; ``places`` has the addresses of differences by their ids."""
     rows, counts = [], dict.fromkeys(STATES, 0)
     for name in public_names(library):
         meaning = meaning_of(name)
@@ -116,7 +118,7 @@ def name_page(library: str, places: dict[str, str]) -> str:
                 + "</tr>",
             )
         )
-    rows.sort(key=lambda row: row[0] == "not of arrays")  # last, and else as they come
+    rows.sort(key=lambda row: row[0] == "not of arrays")  # these come last; the others keep their order
     options = "".join(f"<option>{s}</option>" for s in STATES if counts[s])
     lines = [
         f"# {TITLES[library]}",
@@ -152,7 +154,9 @@ def counterpart(known: dict[str, Any], library: str) -> str:
 
 
 def how(known: dict[str, Any], library: str, places: dict[str, str]) -> str:
-    """What differs, each linked to its place, calls of the other library that say the same, and the operators beside the first."""
+    """Return the differences as links, the equivalent calls in the other library, and the operators if there are
+    several.
+    """
     said = [escape(known["says"])] if known["kind"] == "left out" else []
     if known["without"] and library != "numpy":
         said.append(escape(known["without"]))

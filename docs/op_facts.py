@@ -1,4 +1,4 @@
-"""What an op's page says beside its schemas: arguments, links, source, on what it was judged, and what is known to differ."""
+"""What an op's page has besides its schemas: arguments, links, source, the results of the harness, and known gaps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACES = {
     "numpy": "https://numpy.org/doc/stable/reference/generated/",
     "scipy": "https://docs.scipy.org/doc/scipy/reference/generated/",
 }
-# What stands for an argument's type, as a kernel takes it.
+# The types of arguments that a kernel accepts, by the type in the schema.
 TYPES = {
     "Tensor": "ndarray", "Tensor[]": "list of ndarray", "Tensor?[]": "list of ndarray or None", "Scalar": "number",
     "Scalar[]": "list of numbers", "int": "int", "SymInt": "int", "float": "float", "bool": "bool", "str": "str",
@@ -33,7 +33,7 @@ TYPES = {
 
 
 def head(packet: str, counterparts: list[str]) -> list[str]:
-    """Links to the documentation of torch, of the counterparts and of the array API standard, and how often plain NumPy is right."""
+    """Return links to the docs of torch, the counterparts and the standard, and how often plain NumPy is right."""
     lines = []
     caller = op_index.callers().get(packet)
     if caller:
@@ -59,7 +59,7 @@ def _spelled_out(caller: str) -> str:
 
 
 def _linked(name: str, shown: str) -> str:
-    """A name with a link to its page, if the function has documentation, of which its library makes one."""
+    """Return a name, with a link to its page in the library's docs if the function has a docstring."""
     space = name.partition(".")[0]
     try:
         found: Any = operator.attrgetter(name.partition(".")[2])(importlib.import_module(space))
@@ -70,7 +70,7 @@ def _linked(name: str, shown: str) -> str:
 
 
 def arguments(schema: Any) -> list[str]:
-    """A table of an overload's arguments."""
+    """Return a table of an overload's arguments."""
     if not schema.args:
         return []
     op = f"{schema.namespace}::{schema.base}"
@@ -97,12 +97,12 @@ def _type(text: str) -> str:
 
 
 def source(row: Any) -> list[str]:
-    """Where the kernel's body is, and the body itself, folded away."""
+    """Return where the kernel's function is, and its source code in a collapsed section."""
     if row.row is None or row.row.body is None:
         return []
     body = inspect.unwrap(row.row.body)
     place = Path(str(sys.modules[body.__module__].__file__)).relative_to(Path(torchnp.__file__).parent.parent)
-    made = body.__code__.co_filename.startswith("<")  # of a few lines for several rows
+    made = body.__code__.co_filename.startswith("<")  # a few lines of code make several rows
     if made:
         return [f"Source: `{place}`.", ""]
     text = textwrap.dedent(inspect.getsource(body)).rstrip()
@@ -111,7 +111,7 @@ def source(row: Any) -> list[str]:
 
 
 def judged(names: list[str]) -> list[str]:
-    """What passes in the harness, in a grid of dtypes and overloads, and its known gaps."""
+    """Return a table of dtypes by overloads with the numbers of calls that pass in the harness, and the known gaps."""
     lines = []
     rows = {name: pass_rates.read()[name] for name in names if name in pass_rates.read()}
     dtypes = [d for d in pass_rates.ORDER if any(d in row for row in rows.values())]

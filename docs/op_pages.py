@@ -1,4 +1,4 @@
-"""Write the pages that are made from the table: one per op, their index, and the differences."""
+"""Write the pages that are generated from the table: one for each op, their index, and the differences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchnp.differences import Difference, run
 from torchnp.lookup import op_index
 from torchnp.lookup.public_name import public_name
 
-PLOTS = {"promotion": "promotion", "special_functions": "ulps"}  # of chapters
+PLOTS = {"promotion": "promotion", "special_functions": "ulps"}  # the plot on a chapter's page
 SHOWN = 12  # operators named below a difference
 
 
@@ -40,7 +40,7 @@ def write(docs: Path) -> None:
 
 
 def _put(folder: Path, pages: dict[str, str], alone: bool = True) -> None:
-    """Write the pages that have changed; of a folder of their own others are removed."""
+    """Write the pages that have changed; remove all other files from a folder that contains only such pages."""
     folder.mkdir(exist_ok=True)
     for stale in {p.stem for p in folder.glob("*.md")} - set(pages) if alone else ():
         (folder / f"{stale}.md").unlink()
@@ -54,7 +54,7 @@ def name_of(chapter: ModuleType) -> str:
     return chapter.__name__.rpartition(".")[2]
 
 
-# Where each difference is shown.
+# The address at which each difference is shown.
 PLACES = {d.id: f"differences/{name_of(c)}.html#{d.id}" for c in CHAPTERS for d in c.ROWS}
 
 
@@ -85,7 +85,7 @@ def op_page(packet: str, names: list[str]) -> str:
 
 
 def on_own_operator(d: Difference, packet: str) -> Difference:
-    """A difference as an operator shows it itself, where there is such an example."""
+    """Return a difference with this operator's own example, or unchanged if there is none."""
     examples = (op_index.examples().get((body.packet, d.id)) for body in op_index.bodies(packet))
     own = next(filter(None, examples), None)
     if own is None:
@@ -147,30 +147,31 @@ def difference_lines(d: Difference, level: int) -> list[str]:
 
 @functools.cache
 def printed(d: Difference) -> list[str]:
-    """The calls of a difference, and what they print in this build."""
+    """Return the lines of a difference's calls, each with what it prints in this build."""
     values = run(d)
     calls = ((d.torch, "torch", ""), (d.numpy, "numpy", ""), (d.kernel, "kernel", "  # torchnp"))
     return [line for call, side, note in calls for line in (f">>> {call}{note}", values[side])]
 
 
 def start_part() -> str:
-    """What the start page shows: calls of both libraries and what they print."""
+    """Return the examples of the start page: calls of both libraries and what they print."""
     shown = [line for i in START for line in ("", *printed(CATALOGUE[i]))]
     names = sum(1 for library in LIBRARIES for _ in public_names(library))
     return "\n".join([
         "```pycon", *shown[1:], "```", "",
-        f"[Ten differences that bite](differences/ten.md), [all {len(CATALOGUE)}](differences.md), and {names:,} names: "
+        f"[The ten most dangerous differences](differences/ten.md), [all {len(CATALOGUE)}](differences.md), and {names:,} names: "
         "[NumPy's in torch](names/numpy.md), [torch's in NumPy](names/torch.md), [Python's operators](names/python.md).",
         "",
     ])  # fmt: skip
 
 
 def ops_of(packets: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The operators that have each difference."""
+    """Return the operators that have each difference."""
     table = torchnp.table
     ops: dict[str, list[str]] = {}
     for packet, names in packets.items():
-        # In-place and foreach forms differ as their sources do: naming those is enough.
+        # Derived forms (in-place, foreach) have the same differences as the operators they derive from, so only the
+        # latter are read.
         bodies = [table[n] for n in names if table[n].derived_from is None]
         for i in dict.fromkeys(d.id for row in bodies for d in row.differences):
             ops.setdefault(i, []).append(packet)
@@ -197,9 +198,9 @@ def differences_page() -> str:
     lines = [
         "# Differences between NumPy and torch",
         "",
-        f"{len(CATALOGUE)} differences. Every example is run by the tests: torch's value, NumPy's value, that they "
-        "differ, and that torchnp's kernel gives torch's. Start with [ten that bite](differences/ten.md), or look a "
-        "function up: [NumPy's in torch](names/numpy.md), [torch's in NumPy](names/torch.md), "
+        f"{len(CATALOGUE)} differences. The tests run every example, and check torch's value, NumPy's value, that the two "
+        "differ, and that torchnp's kernel gives torch's value. Start with [the ten most dangerous ones](differences/ten.md), "
+        "or look a function up: [NumPy's in torch](names/numpy.md), [torch's in NumPy](names/torch.md), "
         "[Python's operators](names/python.md).",
         "",
     ]
@@ -210,7 +211,7 @@ def differences_page() -> str:
     return "\n".join(lines)
 
 
-# What costs people the most time when they move code: silent, and met on the first day.
+# The differences that cost people the most time when they move code: they raise no error, and occur on the first day.
 TEN = (
     "correction", "lower-median", "int-to-default-float", "number-wraps", "three-tier-promotion", "half-opmath",
     "repeat-is-tile", "split-takes-sizes", "transpose-pair", "beta-zero",
@@ -219,8 +220,8 @@ START = ("correction", "number-wraps")
 
 
 def ten_page() -> str:
-    lines = ["---", "orphan: true", "---", "", "# Ten differences that bite", ""]
-    lines += ["Both libraries run these calls without a word, or nearly, and give different results.", ""]
+    lines = ["---", "orphan: true", "---", "", "# The ten most dangerous differences", ""]
+    lines += ["Both libraries run these calls with hardly any warning, and give different results.", ""]
     for i in TEN:
         lines += difference_lines(CATALOGUE[i], 3)
     return "\n".join(lines).replace("\n### ", "\n## ")

@@ -1,6 +1,6 @@
-"""Draw what is looked at rather than read: which dtype two dtypes promote to, errors of functions, coverage by family.
+"""Draw the plots: the dtype to which two dtypes promote, errors of functions, coverage by family, growth.
 
-Each plot is drawn twice, for the light and for the dark theme, which shows the one that fits.
+Each plot is drawn twice, for the light and for the dark theme, and the site shows the one for its theme.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matplotlib import pyplot
 
 ULPS = Path(__file__).parent / "ulps.tsv"
 GROWTH = Path(__file__).parent / "growth.tsv"
-# Of each theme: text, lines, ground of the page; then colours that differ in hue and in lightness.
+# For each theme the colours of text, lines and background, then colours that differ in hue and in lightness.
 THEMES = {
     "light": ("#222832", "#9aa0a8", "#ffffff", ("#1565c0", "#d9480f", "#2b8a3e")),
     "dark": ("#ced6dd", "#6b737c", "#14181e", ("#74b6ff", "#ff9f5a", "#7bd88f")),
@@ -30,7 +30,7 @@ Draw = Callable[[Any, tuple[str, str, str, tuple[str, ...]]], None]
 
 
 def write(docs: Path) -> None:
-    """Draw every plot into ``docs/plots``."""
+    """Draw every plot and save it in ``docs/plots``."""
     folder = docs / "plots"
     folder.mkdir(exist_ok=True)
     for name, (size, draw, _, _) in PLOTS.items():
@@ -49,7 +49,7 @@ def write(docs: Path) -> None:
 
 
 def shown(name: str) -> list[str]:
-    """The lines that show a plot on a page one folder down, with the paragraph that says how to read it."""
+    """Return the lines that show a plot on a page in a subfolder, with the paragraph that says how to read the plot."""
     _, _, alt, words = PLOTS[name]
     lines = []
     for theme in THEMES:
@@ -59,7 +59,7 @@ def shown(name: str) -> list[str]:
 
 # ---------------------------------------------------------------- promotion
 
-# Where a dtype stands: unsigned integers to the left, signed ones to the right, wider ones higher.
+# The position of each dtype: unsigned integers are on the left, signed ones on the right, and wider dtypes higher.
 PLACES = {
     "bool": (0, 0), "uint8": (-1, 1), "int8": (1, 1), "uint16": (-1, 2), "int16": (1, 2), "uint32": (-1, 3), "int32": (1, 3),
     "uint64": (-1, 4), "int64": (1, 4), "float16": (-0.6, 5), "bfloat16": (0.6, 5), "float32": (0.2, 6), "float64": (1, 7),
@@ -69,17 +69,17 @@ NOT_NUMPYS = ("bfloat16", "complex32")
 
 
 def promotes(library: str, a: str, b: str) -> bool:
-    """Whether the common dtype of two dtypes is the second."""
+    """Return whether the second dtype is the common dtype of the two."""
     try:
         if library == "NumPy":
             return np.promote_types(a, b) == np.dtype(b)
         return torch.promote_types(getattr(torch, a), getattr(torch, b)) == getattr(torch, b)
-    except RuntimeError:  # torch promotes its wider unsigned integers with few others
+    except RuntimeError:  # torch promotes its wider unsigned integers with few other dtypes
         return False
 
 
 def steps(library: str) -> set[tuple[str, str]]:
-    """The pairs of a dtype and one that it promotes to, without those that follow from two others."""
+    """Return the edges (a, b) of the promotion graph, where a promotes to b, after transitive reduction."""
     names = [n for n in PLACES if library == "torch" or n not in NOT_NUMPYS]
     above = {a: {b for b in names if a != b and promotes(library, a, b)} for a in names}
     return {(a, b) for a in names for b in above[a] if not any(b in above[c] for c in above[a])}
@@ -105,7 +105,7 @@ def draw_promotion(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) 
 
 
 def ulps() -> tuple[str, list[tuple[str, list[float]]]]:
-    """What was measured with, and each function's 99th percentile and largest error: NumPy's, torch's, the table's."""
+    """Return a line about the measurement, and each function's 99th percentile and largest error for each library."""
     head, _, *lines = ULPS.read_text(encoding="utf-8").splitlines()
     cells = (line.split("\t") for line in lines)
     return head.partition(": ")[2], [(name, [float(x) for x in found]) for name, _, *found in cells]
@@ -115,7 +115,7 @@ def draw_ulps(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -> No
     _, line, _, palette = colours
     axes = figure.subplots()
     _, rows = ulps()
-    rows.sort(key=lambda row: row[1][3], reverse=True)  # by torch's largest error
+    rows.sort(key=lambda row: row[1][3], reverse=True)  # the largest error of torch
     heights = np.arange(len(rows))
     found = np.array([figures for _, figures in rows])
     for i, (library, marker) in enumerate((("NumPy or SciPy", "o"), ("torch", "s"), ("torchnp", "x"))):
@@ -134,7 +134,7 @@ def draw_ulps(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -> No
 
 
 def coverage() -> list[tuple[str, Counter[str]]]:
-    """Of each family the overloads by status; gradients and prims are a family each."""
+    """Return by family the numbers of overloads by status; all gradients are one family, and all prims another."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for row in op_index.ops().values():
         if op_index.is_own(row["name"]):
@@ -161,11 +161,11 @@ def draw_coverage(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -
 
 # ---------------------------------------------------------------- growth
 
-Points = list[tuple[int, float, float]]  # elements, and the table's time and memory over torch's
+Points = list[tuple[int, float, float]]  # number of elements, and the table's time and memory divided by torch's
 
 
 def growth() -> tuple[str, dict[str, dict[str, Points]]]:
-    """What was measured with, and each family's operators with their points. Memory below 1 MiB counts as 1 MiB."""
+    """Return a line about the measurement, and the points of each operator by family; memory is at least 1 MiB."""
     head, _, *lines = GROWTH.read_text(encoding="utf-8").splitlines()
     found: dict[str, dict[str, Points]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
@@ -195,25 +195,26 @@ def draw_growth(figure: Any, colours: tuple[str, str, str, tuple[str, ...]]) -> 
 
 def _measured() -> str:
     return (
-        "Errors of functions in float32 against double precision, the largest of 400,000 arguments at the mark and the 99th "
-        "percentile at the other end of its line; the dotted line is 0.5, the error of the nearest float32. Functions are "
-        "in the order of torch's largest error. Where the line is long, errors are large near a zero of the function or in "
-        "its tail alone; where torchnp stands with NumPy, the kernel calls NumPy's function and both are within torch's own "
-        f"tolerance of one another, and where it stands with torch, it follows torch's way of computing. Measured with {ulps()[0]}."
+        "Errors of float32 functions, compared with double precision, for 400,000 arguments. The mark is the largest error, "
+        "and the other end of its line is the 99th percentile. The dotted line is 0.5, the error of the nearest float32. "
+        "Functions are in the order of torch's largest error. If a line is long, errors are large only near a zero of the "
+        "function or in its tail. If torchnp's mark is near NumPy's, the kernel calls NumPy's function, which agrees with torch's "
+        f"within torch's own tolerance. If it is near torch's, the kernel computes as torch does. Measured with {ulps()[0]}."
     )
 
 
-# Size in inches, how it is drawn, what it shows in words, and how to read it.
+# For each plot: its size in inches, the function that draws it, a description for readers who cannot see it, and how to
+# read it.
 PLOTS: dict[str, tuple[tuple[float, float], Draw, str, str]] = {
     "promotion": (
         (9, 6.5),
         draw_promotion,
         "Two lattices of dtypes side by side. In NumPy integers lead to ever wider floats: int16 to float32, int32 to float64. "
         "In torch every integer leads to float16 and bfloat16, and wider unsigned integers to no other integer.",
-        "Arrows lead from a dtype to the next ones that it promotes to, between tensors with dimensions: the common dtype of "
-        "two is the lowest one that arrows lead to from both. Orange arrows are that library's alone. NumPy widens an integer "
-        "until the float holds it (int32 with float16 gives float64), torch takes any float as it is (float16), and its wider "
-        "unsigned integers have no common dtype with other integers.",
+        "For tensors with dimensions, arrows lead from a dtype to the next dtypes to which it promotes. The common dtype of two "
+        "dtypes is the lowest one that arrows reach from both. Orange arrows exist in only one of the libraries. NumPy widens "
+        "the float until it can hold the integer (int32 with float16 gives float64). torch keeps any float as it is (float16), "
+        "and its wider unsigned integers have no common dtype with other integers.",
     ),
     "ulps": (
         (8, 11),
@@ -225,16 +226,16 @@ PLOTS: dict[str, tuple[tuple[float, float], Draw, str, str]] = {
     "growth": (
         (10, 20),
         draw_growth,
-        "For seven families of operators, time and memory of torchnp over torch's against the number of elements, from 1,000 "
-        "to 100,000,000, on logarithmic scales. Lines are level or fall towards larger sizes.",
+        "For seven families of operators, torchnp's time and memory divided by torch's, plotted against the number of elements, "
+        "from 1,000 to 100,000,000, on logarithmic scales. Lines are horizontal or fall towards larger sizes.",
         "",
     ),
     "coverage": (
         (8, 14),
         draw_coverage,
         "Bars of overloads by family of kernels, each split into kernels, derived, composite and excluded ones.",
-        "Each bar is a file of kernels (gradients and prims are one bar each) with the overloads that it provides: bodies of its "
-        "own, rows derived from these by rule, and composites, which torch defines through other operators. The bar at the top "
-        "is what no kernel can provide: it is excluded, each for a reason that stands at the end of this page.",
+        "Each bar is a file of kernels (gradients and prims are one bar each) with the overloads that it provides: kernels "
+        "written there, rows derived from these by rules, and composites, which torch defines through other operators. The bar "
+        "at the top has the excluded overloads, which no kernel can provide. The reasons are at the end of this page.",
     ),
 }  # fmt: skip

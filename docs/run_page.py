@@ -1,7 +1,7 @@
 """Run the blocks of one page, in order and in one namespace, and compare what they print with what the page shows.
 
-``guides.py`` starts this file once for each page, in a folder of the page's own: blocks make files, register devices and
-start servers. A problem is a line of the page and what is wrong there.
+``guides.py`` starts this file once for each page, each time in a new folder, because blocks make files, register
+devices and start servers. A problem is a line number of the page with a message.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from blocks import Block
 
 Problem = tuple[int, str]
 FLAGS = doctest.ELLIPSIS | doctest.DONT_ACCEPT_TRUE_FOR_1
-PORT = "7077"  # that guides name; a page whose server runs gets a free one in its place
+PORT = "7077"  # the port in the guides; if a page starts a server, a free port replaces it
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 
 class Broken(Exception):
-    """What follows on the page cannot be run."""
+    """Raised if the rest of the page cannot be run."""
 
 
 def run(page: Path) -> Iterator[Problem]:
-    """What is wrong with the blocks of a page; it ends at the first that raises."""
+    """Run the blocks of a page up to the first that raises an error; yield the problems."""
     found = [block for block in blocks.find(page) if not block.why]
     port = free_port() if any(block.background for block in found) else PORT
     main = sys.modules["__main__"] = types.ModuleType("__main__")
@@ -69,7 +69,7 @@ def run_block(block: Block, names: dict[str, Any], page: str, servers: ExitStack
 
 
 class Told(io.TextIOBase):
-    """What a block prints, and the values that its expressions have, each with the line of the page."""
+    """Records what a block prints, and the values of its expressions, each with the line of the page."""
 
     def __init__(self, page: str) -> None:
         self.page = page
@@ -87,20 +87,20 @@ class Told(io.TextIOBase):
         frame = sys._getframe(2)
         while frame.f_back and frame.f_code.co_filename != self.page:
             frame = frame.f_back
-        return frame.f_lineno if frame.f_code.co_filename == self.page else 0  # 0: a thread
+        return frame.f_lineno if frame.f_code.co_filename == self.page else 0  # 0: printed by another thread
 
 
 def python(block: Block, names: dict[str, Any], page: str) -> Iterator[Problem]:
-    source = "\n" * (block.line - 1) + block.code  # lines are the page's, in tracebacks too
+    source = "\n" * (block.line - 1) + block.code  # so that line numbers are those of the page, also in tracebacks
     told = Told(page)
     hook, sys.displayhook = sys.displayhook, told.value
     try:
         tree = ast.parse(source, page)
         with redirect_stdout(told):
-            exec(compile(ast.Interactive(tree.body), page, "single"), names)  # as at a prompt, which tells values
+            exec(compile(ast.Interactive(tree.body), page, "single"), names)  # as at a prompt, to get values
     except (Exception, SystemExit) as error:
         frames = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == page]
-        error.__traceback__ = error.__traceback__.tb_next  # without this file
+        error.__traceback__ = error.__traceback__.tb_next  # leave out the frame of this file
         raise Broken(frames[-1] if frames else block.line, "".join(traceback.format_exception(error))) from error
     finally:
         sys.displayhook = hook
@@ -126,13 +126,13 @@ def judged(block: Block, source: str, tree: ast.Module, told: Told) -> Iterator[
             printed += text
         elif comment or not isinstance(
             getattr(statement, "value", None), ast.Call
-        ):  # a call may be there for what it does
+        ):  # the page need not show a call's value
             yield statement.lineno, f"the value is\n{text}and the page says {comment or 'nothing'}"
     yield from compared(block.shown, printed, block.shown_line or block.line)
 
 
 def says(comment: str, text: str) -> bool:
-    """Whether a comment is what was told, or begins with that and goes on after a `:`, `,` or `;`."""
+    """Return whether a comment shows the recorded text, alone or followed by a remark after a `:`, `,` or `;`."""
     return any(alike(comment[: end.start()], text.removesuffix("\n")) for end in re.finditer("[:,;] |$", comment))
 
 
@@ -168,7 +168,7 @@ def console(block: Block, names: dict[str, Any], page: str) -> Iterator[Problem]
 
 
 def commands(block: Block) -> Iterator[tuple[str, str, int]]:
-    """Each command of a console, the output that is shown, and the line."""
+    """Yield each command of a console block, the output that the page shows for it, and its line."""
     if not block.code.startswith("$ "):
         raise Broken(block.line, "a console begins with a command after `$ `")
     for match in COMMAND.finditer(block.code):
@@ -215,7 +215,7 @@ def compared(shown: str, printed: str, line: int) -> Iterator[Problem]:
 
 
 def abridged(shown: list[str], printed: list[str]) -> list[str]:
-    """What was printed, with `...` where the page has it: what is left to differ is what is wrong."""
+    """Return what was printed, with `...` where the page has it, so that a diff shows only what is wrong."""
     dotted = [line for line in shown if "..." in line and line != "..."]
     printed = [next((d for d in dotted if alike(d, line)), line) for line in printed]
     lines = []
@@ -233,7 +233,7 @@ RUNNERS = {"python": python, "pycon": pycon, "console": console}
 
 if __name__ == "__main__":
     answer = os.dup(1)
-    os.dup2(2, 1)  # what is not printed by Python goes where messages go
+    os.dup2(2, 1)  # output that Python does not print (of other processes) goes to standard error
     sys.path[0] = ""
     found = list(run(Path(sys.argv[1])))
     with open(answer, "w", encoding="utf-8") as file:

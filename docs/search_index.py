@@ -1,6 +1,6 @@
-"""Write what the site's search looks names up in: ``searchnames.js``, made of what ``torchnp explain`` and its search read.
+"""Write the index of the site's search, ``searchnames.js``, from the data of ``torchnp explain`` and its search.
 
-What every known name means is found here, so that the script (``_static/search.js``) only compares texts.
+The meaning of every known name is found here, so that the script (``_static/search.js``) only compares texts.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from torchnp.lookup.render import told
 from torchnp.lookup.resolve import SPELLED, Meaning, meaning_of, module_name
 from torchnp.lookup.synonyms import TOPICS
 
-SHOWN = 4  # pages of one name
+SHOWN = 4  # at most so many pages for one name
 EXCLUDED = "ops/index.html#excluded"
-# Spellings of the registry's own names, beside those of `SPELLED`.
+# Spellings of the names in torch's registry, in addition to those of `SPELLED`.
 REGISTRY = (
     (r"^(?:torch\.ops\.)?aten(?:::|\.)", ""),
     (r"^(?:torch\.ops\.)?prims\.", "prims::"),
@@ -33,7 +33,7 @@ REGISTRY = (
 
 
 def publish(app: Any, failure: Exception | None) -> None:
-    """Put the index beside the pages: a script, as pages that are opened from a disk cannot read data."""
+    """Write the index next to the pages, as a script, because pages opened from a disk cannot read data files."""
     if failure is None and app.builder.format == "html":
         (Path(app.outdir) / "searchnames.js").write_text(script(), encoding="utf-8")
 
@@ -44,15 +44,15 @@ def script() -> str:
 
 @functools.cache
 def index() -> dict[str, Any]:
-    """Everything the search needs.
+    """Return everything that the search needs.
 
     Returns
     -------
     dict
-        ``spelled`` and ``bare`` are patterns; ``fillers`` are words of a question that name nothing; ``pages`` are
-        ``[address, title, summary]``; ``names`` are ``[name, page, ...]``, its pages as they are meant, and ``texts`` are
-        ``[kind, text, page, ...]``, both with what comes first of two that match alike in front; of the ``whole`` kinds
-        nothing but whole words is compared.
+        ``spelled`` and ``bare`` are patterns. ``fillers`` are the filler words of a question. ``pages`` are ``[address,
+        title, summary]``. ``names`` are ``[name, page, ...]``, with the pages in the order of their importance for the
+        name. ``texts`` are ``[kind, text, page, ...]``. Both are sorted: of two equal matches, the earlier one wins.
+        For the ``whole`` kinds, only whole words are compared.
     """
     numbers: dict[str, int] = {}
 
@@ -79,11 +79,13 @@ def index() -> dict[str, Any]:
 
 
 def _names() -> dict[str, Meaning]:
-    """What each name means, that of the public functions, operators, overloads, arguments and differences; and without their spaces."""
+    """Return the meaning of each name: of functions, operators, overloads, arguments and differences, also without
+    namespaces.
+    """
     full = [*_spelt(), *(name for library in LIBRARIES for name in public_names(library))]
     bare = [name.rpartition(".")[2] for name in full if name[:1].isalpha()]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what NumPy has no more, or not yet
+        warnings.simplefilter("ignore")  # about names that NumPy has no longer, or not yet
         meanings = {name: meaning_of(name) for name in dict.fromkeys([*full, *bare])}
     return {name: meaning for name, meaning in meanings.items() if meaning is not None and pages_of(meaning)}
 
@@ -107,7 +109,9 @@ def _weight(name: str, meaning: Meaning) -> tuple:
 
 
 def _texts() -> Iterator[tuple[int, search.SearchEntry]]:
-    """What is not a name: arguments, descriptions, differences, advice and examples, with the numbers of their kinds."""
+    """Yield the entries that are not names (arguments, descriptions, differences, advice, examples), with the numbers
+    of their kinds.
+    """
     for entry in search.entries():
         if entry.hit.kind != "name":
             yield search.KINDS.index(entry.hit.kind), entry
@@ -122,17 +126,17 @@ def _pages_of_hit(hit: search.Hit) -> list[str]:
 
 
 def op_place(op: str) -> str:
-    """The page of an operator or of an overload's."""
+    """Return the page of an operator, or of an overload's operator."""
     packet = op.partition(".")[0]
     provided = any(name in op_index.rows() for name in op_index.overloads()[packet])
     return f"ops/{page_name(packet)}.html" if provided else EXCLUDED
 
 
 def pages_of(meaning: Meaning) -> list[str]:
-    """The pages that answer what a name means, best first.
+    """Return the pages that explain a name, best first.
 
-    An operator's page is better than a row of the tables of names, which has what to write where there is no such page,
-    and the calls and operators that are meant beside the first one.
+    An operator's page comes before the row in the tables of names. The row is included if there is no such page, or if
+    it has equivalent calls or several operators.
     """
     if meaning.kind == "difference":
         return [PLACES[meaning.name]]
@@ -144,7 +148,7 @@ def pages_of(meaning: Meaning) -> list[str]:
 
 
 def _described(address: str) -> tuple[str, str]:
-    """The title of a page or of a place on one, and a line about it."""
+    """Return the title of a page, or of a section of one, and a line about it."""
     return _all_described()[address]
 
 

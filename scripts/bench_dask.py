@@ -1,10 +1,11 @@
-"""Time and memory of programs on Dask's workers: ``python scripts/bench_dask.py [--gib 3]``.
+"""Measure time and memory of programs on Dask's workers: ``python scripts/bench_dask.py [--gib 3]``.
 
-Input of ``--gib`` GiB, in chunks of ``--mb`` MB that the workers draw, goes through two workers of 1 GiB with one thread
-each: the tests' MLP by `torchnp.map_batches` and by portable rows (``torchnp.load(..., xp="dask")``), and a program that is
-not separable by batch, which standardizes columns and correlates them. Each line gives seconds, the microseconds of a row
-over those of `torchnp.load` in one process with one thread, and each worker's peak memory. CPU seconds are those of both
-workers: on a machine that does other work, they say more than the time that passed.
+Two workers with 1 GiB and one thread each process ``--gib`` GiB of input, in chunks of ``--mb`` MB of random numbers
+that the workers draw. They run the tests' MLP with `torchnp.map_batches` and with portable operators
+(``torchnp.load(..., xp="dask")``), and a program whose rows depend on each other: it standardizes columns and
+correlates them. Each line has the seconds, the microseconds per row divided by those of `torchnp.load` in one process
+with one thread, and each worker's peak memory. CPU seconds are those of both workers. On a busy machine, they are more
+reliable than wall time.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COLUMNS, ROUNDS = 64, 8
 
 
 def write_programs(folder: Path) -> None:
-    """Export the models. torch is imported in this function only: workers import this file, and need no torch."""
+    """Export the models. Only this function imports torch, because the workers import this file and need no torch."""
     import torch
     from torch import nn
 
@@ -48,26 +49,28 @@ def write_programs(folder: Path) -> None:
 
 
 def drawn(block_info: Any, rows: int) -> np.ndarray:
-    """A chunk of random numbers."""
+    """Return a chunk of random numbers."""
     seed = block_info[None]["chunk-location"][0]
     return np.random.default_rng(seed).random((rows, COLUMNS), np.float32)
 
 
 def draw(rows: int, chunks: int) -> Any:
-    """The input, of which nothing is in memory."""
+    """Return the input as a Dask array, of which nothing is in memory."""
     return da.map_blocks(
         drawn, rows=rows, chunks=((rows,) * chunks, (COLUMNS,)), dtype=np.float32, meta=np.empty((0, 0), np.float32)
     )
 
 
 def peak() -> float:
-    """This process's largest memory so far, in MiB."""
+    """Return this process's peak memory so far, in MiB."""
     line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
 
 
 def one_process(path: Path, rows: int) -> tuple[float, float]:
-    """Shortest seconds, and CPU seconds, of a row in `torchnp.load`, the drawing of its numbers included."""
+    """Return the shortest seconds and CPU seconds per row in `torchnp.load`, including the drawing of the row's
+    numbers.
+    """
     program = torchnp.load(path)
     found = []
     for i in range(ROUNDS):
@@ -78,7 +81,7 @@ def one_process(path: Path, rows: int) -> tuple[float, float]:
 
 
 def measure(name: str, rows: int, chunks: int, alone: tuple[float, float], result: Callable[[Any], Any]) -> None:
-    """Print one line: a result that two new workers compute of the whole input."""
+    """Let two new workers compute one result from the whole input, and print a line about it."""
     from distributed import Client, LocalCluster
 
     options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GiB"}

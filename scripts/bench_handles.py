@@ -1,8 +1,9 @@
-"""Measure what an operator on a handle costs compared with local torch: ``python scripts/bench_handles.py [--steps N]``.
+"""Measure what an operator on a handle costs compared with local torch: ``python scripts/bench_handles.py [--steps
+N]``.
 
 The client's cost is the processor time of the calling thread until the call returns, the shortest of several rounds, so
-that other work on the machine does not count. Packing and sending are done by the session's own thread. ops/s counts
-the wall time until everything has been computed. Local torch is measured in alternation.
+that other work on the machine does not count. The session's own thread packs and sends. ops/s are per second of wall
+time, until everything has been computed. Local torch is measured in alternation.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def per_call(run: Callable[[], object], n: int) -> float:
     return (time.thread_time() - start) / n
 
 
-# Functions of two tensors, and of one that autograd records.
+# Functions of two tensors, and of a third tensor for which autograd records.
 OPERATORS: dict[str, Callable[..., object]] = {
     "add": lambda x, y, w: x + y,
     "add number": lambda x, y, w: x + 2.0,

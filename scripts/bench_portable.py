@@ -1,7 +1,9 @@
-"""Time of exported models under ``jax.jit`` over torch eager's, on one thread: ``python scripts/bench_portable.py [NAME:BATCH ...]``.
+"""Compare exported models under ``jax.jit`` with torch eager: ``python scripts/bench_portable.py [NAME:BATCH ...]``.
 
-Rounds alternate between torch, `torchnp.load` and JAX, each with an untimed call first, and minima are compared: below 1 is
-ahead of torch. The last column compares the processor's time, which is steadier on a machine that does other work. The models are those of the tests (``torchnp/tests/portable/models.py``), as plain exports.
+All run on one thread. Rounds alternate between torch, `torchnp.load` and JAX, each with an untimed call first. The
+script prints ratios of the shortest times; below 1 means faster than torch. The last column compares processor times,
+which are steadier on a busy machine. The models are those of the tests (``torchnp/tests/portable/models.py``), as plain
+exports.
 """
 
 from __future__ import annotations
@@ -28,16 +30,16 @@ from torchnp.interop import to_numpy  # noqa: E402
 from torchnp.tests.portable.exported import example  # noqa: E402
 
 DEFAULT = ("resnet:256", "vit:256", "gpt:256", "diffusion:256", "mlp:64", "unet:64", "mobile:64", "lstm:64")
-ROUNDS, SECONDS = 30, 6.0  # at most, for each model
+ROUNDS, SECONDS = 30, 6.0  # maximum for each model
 
 
 def repeated(x: np.ndarray, batch: int) -> np.ndarray:
-    """An example's argument with a larger first dimension."""
+    """Return an example's argument with a larger first dimension."""
     return np.concatenate([x] * -(-batch // len(x)))[:batch]
 
 
 def static(name: str, inputs: list[np.ndarray]) -> bytes:
-    """A program for arguments of one size, for models whose batch is not dynamic."""
+    """Return a program for arguments of one fixed size, for models whose batch is not dynamic."""
     from torchnp.tests.portable.exported import export
     from torchnp.tests.portable.models import EXAMPLES
 
@@ -46,7 +48,7 @@ def static(name: str, inputs: list[np.ndarray]) -> bytes:
 
 
 def minima(calls: dict[str, Callable[[], Any]]) -> tuple[dict[str, float], dict[str, float]]:
-    """The shortest time of each call, in seconds, and the least time of the processor."""
+    """Return the shortest wall time and the shortest processor time of each call, in seconds."""
     best, least = dict.fromkeys(calls, float("inf")), dict.fromkeys(calls, float("inf"))
     end = time.perf_counter() + SECONDS
     for i in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""Measure what the remote tensor's transports carry: ``python scripts/bench_wire.py [--seconds S]``.
+"""Measure the throughput of the remote tensor's transports: ``python scripts/bench_wire.py [--seconds S]``.
 
 Each transport is compared with a plain stream.
 

@@ -1,8 +1,9 @@
-"""Hold exported architectures of ``transformers`` against torch on array libraries: ``python scripts/check_architectures.py [NAME ...]``.
+"""Compare exported ``transformers`` on array libraries with torch: ``scripts/check_architectures.py [NAME ...]``.
 
-Each is made small, with random weights (nothing is downloaded), exported plainly and after ``run_decompositions()``, and run
-on array-api-strict, on JAX eagerly and compiled, and on Dask with a guard against hidden computing. A line says what
-disagrees, and which operators ran on the host. It needs ``pip install -e ".[jax,dask]" array-api-strict transformers``.
+Each model is small, with random weights (nothing is downloaded). It is exported plainly and after
+``run_decompositions()``. It runs on array-api-strict, on JAX eagerly and compiled, and on Dask with a guard that
+forbids early computation. A line says which results disagree, and which operators ran on the host. The script needs
+``pip install -e ".[jax,dask]" array-api-strict transformers``.
 """
 
 from __future__ import annotations
@@ -92,19 +93,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 class FirstResult(nn.Module):
-    """A model as a function of one tensor."""
+    """Wraps a model as a function of one tensor."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The last hidden state."""
+        """Return the last hidden state."""
         return self.model(**{self.model.main_input_name: x}).last_hidden_state
 
 
 def made(name: str) -> tuple[nn.Module, torch.Tensor]:
-    """A small model and its argument."""
+    """Return a small model and its argument."""
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(**OPTIONS[name])
     config.use_cache = False
@@ -140,20 +141,20 @@ def run(exported: Exported, how: str) -> list[str]:
 
 
 def examined(name: str) -> tuple[list[str], list[str]]:
-    """What disagrees or cannot run, and the operators on the host."""
+    """Return what disagrees or cannot run, and the operators that ran on the host."""
     wrong, hosted = [], []
     for core in (False, True):
         form = "core" if core else "plain"
         try:
             model, x = made(name)
             exported = export(model, (x,), core)
-        except Exception as error:  # of torch's export, whose classes are many
+        except Exception as error:  # torch's export raises errors of many classes
             wrong.append(f"{form}: no export: {type(error).__name__}: {str(error)[:200]}")
             continue
         for how in ("array_api_strict", "jax", "jit", "dask"):
             try:
                 hosted += run(exported, how)
-            except Exception as error:  # each is what this script looks for
+            except Exception as error:  # any error is a finding of this script
                 wrong.append(f"{form} on {how}: {type(error).__name__}: {str(error)[:300]}")
     return wrong, sorted(set(hosted))
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python
-"""Check whether NumPy's ufuncs give the same for strided as for contiguous memory; print those that do not.
+"""Check whether NumPy's ufuncs give the same results for strided and for contiguous memory; print those that do not.
 
-    scripts/check_ufuncs.py            # exit status 1 if one is wrong that torchnp does not guard
-    scripts/check_ufuncs.py --raw      # look past the guards
+    scripts/check_ufuncs.py            # exit status 1 if a ufunc is wrong and torchnp has no guard against that
+    scripts/check_ufuncs.py --raw      # call NumPy's ufuncs without torchnp's guards
 
 Each ufunc is called with each dtype for which it has a loop and each pair of input and output strides, and compared
 with the same values in contiguous memory.

@@ -1,4 +1,4 @@
-"""Write the files of torchnp/data that are made by asking torch, or check that they agree with the installed torch.
+"""Write the files of torchnp/data that contain torch's answers, or check that they agree with the installed torch.
 
     python scripts/make_data.py [schemas] [outs] [overlaps] [--check] [--rows GLOB] [--keep DIRECTORY]
 

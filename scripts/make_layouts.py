@@ -7,9 +7,10 @@ Some of torch's kernels read beyond an expanded argument, so each operator runs 
 
     python scripts/make_layouts.py [--keep FILE] [--ops PATTERNS]
 
-Overloads that no sample calls get random calls. Rows that the file already has are not changed: some were chosen by
-hand among the rules that explain torch's answers. With ``--keep`` torch's answers are saved in a file and read from
-there the next time. Whether the kernels follow the rules is judged by the harness (outcome ``wrong-strides``).
+Overloads that no sample calls get random calls. Rows that the file already has are not changed, because some were
+chosen by hand among the rules that explain torch's answers. With ``--keep`` torch's answers are saved in a file and
+read from there the next time. Whether the kernels follow the rules is judged by the harness (outcome
+``wrong-strides``).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Each operator is called with 1,000 to 100,000,000 elements, torch and torchnp in turn on the same arguments, each with
 one thread. The script writes docs/growth.tsv: the shortest processor time of each, and the peak memory of a call beyond
-its arguments. Sizes end if torch takes longer than two seconds, or if a call takes more than a third of the free memory.
-The documentation plots the file.
+its arguments. No larger size is tried if torch takes longer than two seconds, or if a call takes more than a third of
+the free memory. The documentation plots the file.
 """
 
 from __future__ import annotations

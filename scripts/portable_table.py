@@ -1,6 +1,6 @@
 """Write docs/portable_operators.md: how each operator runs on each array library (``--check`` only compares).
 
-It asks the rows themselves, so that JAX and Dask must be installed: ``pip install -e ".[jax,dask]"``.
+The script reads the rows of these libraries, so JAX and Dask must be installed: ``pip install -e ".[jax,dask]"``.
 """
 
 from __future__ import annotations
@@ -20,19 +20,25 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "portable_operators.md"
 LIBRARIES = {"the standard": "array_api_strict", "JAX": "jax", "Dask": "dask"}
 HEAD = """# Operators by array library
 
-How an exported program's operators run on [JAX](jax.md), on [Dask](dask.md), and on a library of which torchnp knows only
-the [array API standard](https://data-apis.org/array-api/latest/): array-api-strict, CuPy, torch. `own` is a row in the
-library's own words, `standard` one in the standard's, `drawn` random numbers that are drawn on the host before the call,
-and `host` the table's NumPy kernel, called on the host: without gradients on JAX, and with its arguments gathered into one
-chunk on Dask. `torchnp.load(..., fallback=False)` refuses operators of the tier `host`. A row may not cover some arguments;
-`p.tiers()` says what a program's own calls do.
+This page says how an exported program's operators run on [JAX](jax.md), on [Dask](dask.md), and on a library that follows
+the [array API standard](https://data-apis.org/array-api/latest/), such as array-api-strict, CuPy or torch:
+
+| tier | what runs |
+|---|---|
+| `own` | functions of the library itself |
+| `standard` | functions of the array API standard |
+| `drawn` | random numbers, which the host draws before the call |
+| `host` | the table's NumPy kernel, on the host. On JAX it has no gradients; on Dask its arguments are gathered into one chunk |
+
+`torchnp.load(..., fallback=False)` refuses operators of the tier `host`. Some implementations do not cover all arguments;
+`p.tiers()` says how the calls of a program run.
 
 `scripts/portable_table.py` writes this page.
 """
 
 
 def tier(lib: ArrayLibrary, name: str) -> str:
-    """How an operator's calls run, if its row covers their arguments."""
+    """Return how an operator's calls run, if its row covers their arguments."""
     if name in draws._DRAWN:
         return "drawn"
     if name in lib.own:
@@ -41,7 +47,7 @@ def tier(lib: ArrayLibrary, name: str) -> str:
 
 
 def page() -> str:
-    """The page's text."""
+    """Return the page's text."""
     prepare("jax")
     libraries = {title: library_for(name) for title, name in LIBRARIES.items()}
     core = sorted(name for name, schema in torchnp.table.schemas.items() if "core" in schema.tags)

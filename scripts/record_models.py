@@ -1,8 +1,8 @@
 """Record the calls that models make in ``opinfo_tests/data/models.jsonl``.
 
 ``python scripts/record_models.py`` builds the model classes of transformers and timm with tiny random configurations,
-and the layers of torch.nn with the options of torch's module tests. It runs each forward and backward, with a step of
-an optimizer, and once more for inference. It records the signatures of the aten calls: shapes, strides, dtypes,
+and the layers of torch.nn with the options of torch's module tests. It runs each model forward and backward, with a
+step of an optimizer, and once more for inference. It records the signatures of the aten calls: shapes, strides, dtypes,
 numbers, and the ranges of values. Weights and data are random, and nothing is downloaded.
 
 The script needs ``pip install transformers`` and ``pip install --no-deps timm``. The harness only reads the file and
@@ -37,8 +37,8 @@ from opinfo_tests.generate.samples.model_calls import DATA, NotKeptError, op_of,
 LARGEST = 1 << 16  # elements of the largest tensor whose call is recorded
 SECONDS = 60  # seconds for one model
 MEMORY = 8 << 30  # bytes of memory for one model
-ALIKE = 3  # at most so many recorded calls differ only in sizes
-OF_ONE = 80  # at most so many calls of one overload are recorded
+ALIKE = 3  # maximum number of recorded calls that differ only in sizes
+OF_ONE = 80  # maximum number of recorded calls of one overload
 LONGEST = 3000  # maximum number of characters of a line; optimizers have long lists
 SKIPPED = ("aten::empty", "aten::detach", "aten::_local_scalar_dense", "aten::random_", "aten::set_", "aten::_nested")
 # Operators with an argument that the forward operator computed from the others. With a random argument the result would

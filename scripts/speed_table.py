@@ -1,4 +1,4 @@
-"""Measure times compared with torch eager and write the table of docs/speed.md.
+"""Measure times relative to torch eager, and write the table of docs/speed.md.
 
 This takes some five minutes on a machine that does nothing else.
 """
@@ -26,7 +26,7 @@ NAMES = {
 
 
 def rows(rounds: int) -> list[tuple[str, tuple[float, float]]]:
-    """Return what is measured, with the ratios of its time to torch's: of medians and of minima."""
+    """Return for each measurement its name and the ratios of torchnp's time to torch's, of medians and of minima."""
     found = []
     for size, only in GROUPS.items():
         groups = bench_ops.bench(size, rounds, only)

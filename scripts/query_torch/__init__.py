@@ -1,1 +1,1 @@
-"""How `make_data.py` and `make_lookup.py` find out what torch does; each file that they write has a module."""
+"""Modules that find out what torch does, one for each file that `make_data.py` and `make_lookup.py` write."""

@@ -1,4 +1,4 @@
-"""Calls for asking torch: recorded from the harness's samples, and repeated in a process that torch may crash."""
+"""Calls of torch: recorded from the harness's samples, and repeated in a separate process, which torch may crash."""
 
 from __future__ import annotations
 

@@ -309,7 +309,7 @@ def of_another(op: str, i: str, said: str, declared: Iterable[tuple[str, str]]) 
 
 
 def better(op: str, i: str, cells: list[str]) -> bool:
-    """Return whether an example is outdated: it shows something else, or there is a better one for this operator."""
+    """Return whether an example is outdated: it shows another difference, or there is a better one."""
     shown = CATALOGUE[i]
     mine = {op, f"{op}_"} & called_by(shown)
     return not shows(shown, cells[3], cells[5]) or bool(mine and cells[2] != shown.torch) or (op, i) in OWN
@@ -321,7 +321,7 @@ def called_by(shown: Difference) -> set[str]:
 
 
 def line_of(pair: tuple[str, str], example: Difference) -> dict[tuple[str, str], str]:
-    """Return the line of an example, by its pair; empty if a line cannot contain it."""
+    """Return the line of an example with its operator and difference; empty if the example does not fit in a line."""
     values = {"in_numpy": "", "in_torch": ""} | asked_of(example)
     advice = [
         getattr(example, field) if values[field] == values[other] else ""

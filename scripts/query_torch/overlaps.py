@@ -1,10 +1,10 @@
 """Makes overlaps.tsv: what torch does if a written argument overlaps itself or an input.
 
-The harness's samples give valid calls of every overload that writes its arguments. In-place ops are called again with
-the written tensors expanded, so that several elements share memory: most kernels reject that, and the file lists those
-that write it. Ops with ``out=`` are called again with an input as ``out=``, with an ``out=`` in an input's memory
-shifted by one element, with an expanded one, and with one that skips elements. The file lists the ops that require an
-``out=`` which is not an input, or is contiguous, and the ops that do not check what most ops reject.
+The harness's samples give valid calls of every overload that writes to its arguments. In-place ops are called again
+with the written tensors expanded, so that several elements share memory. Most kernels reject such a target; the file
+lists those that write to it. Ops with ``out=`` are called again with an input as ``out=``, with an ``out=`` in an
+input's memory shifted by one element, with an expanded one, and with one that skips elements. The file lists the ops
+that require an ``out=`` which is not an input, or is contiguous, and the ops that do not check what most ops reject.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ COPIES["upsample_bicubic2d_backward.grad_input"] = ("copied",)
 KNOWN = {
     "_int_mm.out": ["blind", "out:int_mm_out_cpu: Expected result to be contiguous."],
     "_upsample_nearest_exact3d_backward.grad_input": ["blind"],
-    # torch's kernel rejects it, but torch writes it if the inner dimension is empty
+    # torch's kernel rejects it, but torch writes to it if the inner dimension is empty
     "addmm_": ["bool int float complex"],
     "empty.out": ["expands"],  # torch writes nothing
     "multilabel_margin_loss_forward.output": ["blind expands", "is_target:is_target must be contiguous"],
@@ -58,12 +58,12 @@ REFUSAL = "more than one element of the written-to tensor"
 
 
 def inplace_rows() -> list[str]:
-    """Return the derived overloads that write their first argument."""
+    """Return the derived overloads that write to their first argument."""
     return [n for n in torchnp.table if torchnp.table[n].rule == "in-place" and "inplace_view" not in SCHEMAS[n].tags]
 
 
 def rows() -> list[str]:
-    """Return all derived overloads that write an argument."""
+    """Return all derived overloads that write to an argument."""
     return inplace_rows() + outs.rows()
 
 
@@ -230,7 +230,7 @@ def out_table(observed: list[dict[str, Any]]) -> dict[str, list[str]]:
     for op, counts in seen.items():
         name, generated = op.removeprefix("aten::"), "generated" in SCHEMAS[op].tags
         flags = ["apart"] if name in INDEXED or (counts["apart"] and not counts["shared"]) else []
-        # For generated overloads torch copies a finished result into out=; the others write out= while they read.
+        # For generated overloads torch copies a finished result into out=; the others write to out= while they read.
         usual, other = ("blind", "looks") if generated else ("looks", "blind")
         free = [other] if counts[other] and not counts[usual] else []
         free += ["expands"] if counts["expands"] and not counts["once"] else []

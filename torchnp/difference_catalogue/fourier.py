@@ -12,7 +12,7 @@ ROWS = (
         numpy_value="complex64[2] [1+0j, 0+0j]",
         kernel="aten._fft_c2c(np.ones(2, np.complex64), [0], 0, False)",
         array_api="xp.fft.ifft(x, norm='forward')",
-        why="0 means none, 1 means 1 / sqrt(n), any other 1 / n. torch.fft.ifft is NumPy's.",
+        why="0 means no factor, 1 means 1 / sqrt(n), and any other number means 1 / n. torch.fft.ifft normalizes as NumPy does.",
     ),
     Difference(
         "fft-of-nothing",
@@ -32,7 +32,7 @@ ROWS = (
         numpy_value="3",
         kernel="aten.fft_irfftn(np.zeros(3, np.complex64), [-1]).shape[0]",
         array_api="xp.fft.irfftn(x)",
-        why="NumPy takes as many points as there are frequencies, torch 2 (n - 1) of them, as both do without sizes.",
+        why="NumPy takes as many points as there are frequencies. torch takes 2 (n - 1) points, as both libraries do without sizes.",
         in_numpy="np.fft.irfftn(np.zeros(3, np.complex64), None, (0,)).shape[0]",
         in_torch="torch.fft.irfftn(torch.zeros(3, dtype=torch.complex64), (3,)).shape[0]",
     ),
@@ -77,7 +77,7 @@ ROWS = (
         numpy="np.fft.irfft(np.ones(2, np.complex64), out=np.zeros(2, np.complex64))",
         numpy_value="complex64[2] [1+0j, 0+0j]",
         kernel="aten.fft_irfft.out(np.ones(2, np.complex64), out=np.zeros(2, np.complex64))",
-        why="NumPy casts as its ufuncs do, and writes real numbers into complex ones.",
+        why="NumPy casts as its ufuncs do, and writes real numbers into complex arrays.",
         in_torch="torch.fft.irfft(torch.ones(2, dtype=torch.complex64)).to(torch.complex64)",
     ),
     Difference(
@@ -100,7 +100,7 @@ ROWS = (
         numpy_value="ValueError: operands could not be broadcast together with remapped shapes [original->remapped]: "
         "(3,1)->(3,newaxis) ()->() (2,2)->(2,2)  and requested shape (2)",
         kernel="aten.fft_fftn.out(np.ones((3, 1), np.float32), [2, 2], [0, 1], out=np.zeros((2, 2), np.complex64)).shape[0]",
-        why="NumPy writes each axis's transform into out, which fits only the last: assign the result.",
+        why="NumPy writes each axis's transform into out, which fits only the last one. Assign the result instead.",
         in_numpy="np.fft.fftn(np.ones((3, 1), np.float32), (2, 2), (0, 1)).shape[0]",
     ),
     Difference(
@@ -111,7 +111,7 @@ ROWS = (
         numpy="(y := np.zeros(2, np.float32), np.fft.hfft(np.ones(2, np.complex64), out=y))[0]",
         numpy_value="float32[2] [0, 0]",
         kernel="(y := np.zeros(2, np.float32), aten.fft_hfft.out(np.ones(2, np.complex64), out=y))[0]",
-        why="A bug in NumPy: the three accept out= and do not write to it. Assign the result.",
+        why="A bug in NumPy: the three functions accept out= but do not write to it. Assign the result.",
         in_numpy="(y := np.zeros(2, np.float32), y.__setitem__(..., np.fft.hfft(np.ones(2, np.complex64))))[0]",
         where="numpy<2.5",
     ),

@@ -71,8 +71,7 @@ ROWS = (
         numpy="(x := np.zeros(2, np.float32), x.__setitem__([0, 0], x[[0, 0]] + 1))[0]",
         numpy_value="float32[2] [1, 0]",
         kernel="aten.index_put(np.zeros(2, np.float32), [np.array([0, 0])], np.array(1.0, np.float32), True)",
-        why="x[[0, 0]] += 1 counts once in NumPy; np.add.at counts twice. With accumulate=False, which of the "
-        "duplicates wins is not specified.",
+        why="In NumPy x[[0, 0]] += 1 adds 1 once, and np.add.at adds it twice. With accumulate=False, which of the duplicates wins is not specified.",
         in_numpy="(x := np.zeros(2, np.float32), np.add.at(x, [0, 0], 1.0))[0]",
         in_torch="torch.zeros(2).index_put_((torch.tensor([0, 0]),), torch.tensor(1.0))",
     ),
@@ -84,7 +83,7 @@ ROWS = (
         numpy="(x := np.arange(2), x.__setitem__((slice(None),), 1))[0]",
         numpy_value="int64[2] [1, 1]",
         kernel="aten.index_put(np.arange(2), [None], np.array(1))",
-        why="torch treats it as masked_fill, and there is no mask. Python's x[:] = 1 runs fill_.",
+        why="torch treats the call as masked_fill, but there is no mask. Python's x[:] = 1 runs fill_.",
         in_torch="torch.ops.aten.fill_(torch.arange(2), 1)",
     ),
     Difference(
@@ -101,13 +100,13 @@ ROWS = (
     ),
     Difference(
         "index-int-not-advanced",
-        "An integer beside an index tensor does not move its dimensions",
+        "An integer next to an index tensor does not move its dimensions",
         torch="torch.zeros(1, 3, 4)[0, :, [0, 1]].shape[0]",
         torch_value="3",
         numpy="np.zeros((1, 3, 4))[0, :, [0, 1]].shape[0]",
         numpy_value="2",
         kernel="aten.index(aten.select(np.zeros((1, 3, 4)), 0, 0), [None, np.array([0, 1])]).shape[0]",
-        why="(3, 2) in torch, (2, 3) in NumPy, where an integer counts as an advanced index.",
+        why="The shape is (3, 2) in torch, (2, 3) in NumPy, where an integer counts as an advanced index.",
         in_numpy="np.zeros((1, 3, 4))[0][:, [0, 1]].shape[0]",
         in_torch="torch.zeros(1, 3, 4)[0][:, [0, 1]].mT.shape[0]",
     ),
@@ -143,7 +142,7 @@ ROWS = (
         numpy_value="int64[1] [1]",
         kernel="aten.bucketize(np.array([1.0], np.float32), np.array([1.0, 2.0], np.float32))",
         array_api="xp.searchsorted(boundaries, x)",
-        why="right means the opposite: bucketize(right=False) is digitize(right=True).",
+        why="right= has the opposite meaning: bucketize(right=False) is digitize(right=True).",
         in_numpy="np.digitize(np.array([1.0], np.float32), np.array([1.0, 2.0], np.float32), right=True)",
         in_torch="torch.bucketize(torch.tensor([1.0]), torch.tensor([1.0, 2.0]), right=True)",
     ),
@@ -165,8 +164,7 @@ ROWS = (
         numpy="np.searchsorted(np.array([1, 0, 2]), np.arange(4))",
         numpy_value="int64[4] [0, 2, 2, 3]",
         kernel="aten._convert_indices_from_coo_to_csr(np.array([1, 0, 2]), 3)",
-        why="Both agree on sorted indices. torch takes a running maximum, NumPy does a binary search. A 0-d index "
-        "counts as one of size 1.",
+        why="Both libraries agree on sorted indices. torch takes a running maximum, and NumPy does a binary search. A 0-d index counts as one of size 1.",
         in_numpy="np.searchsorted(np.maximum.accumulate(np.array([1, 0, 2])), np.arange(4))",
     ),
     Difference(
@@ -249,8 +247,7 @@ ROWS = (
         numpy_value="int64[] 3",
         kernel="aten.max(np.array([1, 3, 2]), 0)",
         array_api="xp.max(x, axis=0), xp.argmax(x, axis=0)",
-        why="amax and amin give only the values; take [0] or .values of the others. Of equal elements max and min "
-        "give the first index, as np.argmax and np.argmin do; median and kthvalue may give any.",
+        why="amax and amin give only the values; take [0] or .values of the others. Of equal elements max and min give the first index, as np.argmax and np.argmin do; median and kthvalue may give any.",
         in_numpy="(x := np.array([1, 3, 2]), (np.max(x, 0), np.argmax(x, 0)))[1]",
         in_torch="torch.amax(torch.tensor([1, 3, 2]), 0)",
     ),
@@ -285,7 +282,7 @@ ROWS = (
         numpy="np.take_along_axis(np.ones((3, 2), np.float32), np.array([[0], [1]]), 1).shape",
         numpy_value="IndexError: shape mismatch: indexing arrays could not be broadcast together with shapes (3,1) (2,1) ",
         kernel="aten.gather(np.ones((2, 2), np.float32), 1, np.array([[0]]))",
-        why="They crop the other dimensions to the index's sizes; NumPy broadcasts 1 and refuses others.",
+        why="They crop the other dimensions to the index's sizes; NumPy broadcasts sizes of 1 and refuses others.",
         in_numpy="np.take_along_axis(np.ones((2, 2), np.float32)[:1], np.array([[0]]), 1)",
     ),
     Difference(
@@ -353,7 +350,7 @@ ROWS = (
         numpy="np.where(np.array([True, False]), np.ones(1, np.float32), np.zeros(2, np.float32))",
         numpy_value="float32[2] [1, 0]",
         kernel="aten.masked_fill.Tensor(np.zeros(2, np.float32), np.array([True, False]), np.ones(1, np.float32))",
-        why="where broadcasts, in both.",
+        why="In both libraries, where broadcasts.",
         in_torch="torch.where(torch.tensor([True, False]), torch.ones(1), torch.zeros(2))",
     ),
     Difference(

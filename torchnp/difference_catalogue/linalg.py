@@ -12,7 +12,7 @@ ROWS = (
         numpy_value="float32[] 1e+07",
         kernel="aten.linalg_pinv(np.diag(np.array([1.0, 1e-7], np.float32)))[1, 1]",
         array_api="xp.linalg.pinv(x)",
-        why="np.linalg.pinv cuts at 1e-15 for every dtype; rtol=None gives torch's.",
+        why="np.linalg.pinv cuts at 1e-15 for every dtype; with rtol=None it cuts where torch does.",
         in_numpy="np.linalg.pinv(np.diag(np.array([1.0, 1e-7], np.float32)), rtol=None)[1, 1]",
         in_torch="torch.linalg.pinv(torch.diag(torch.tensor([1.0, 1e-7])), rtol=1e-15)[1, 1]",
     ),
@@ -62,7 +62,7 @@ ROWS = (
         numpy_value="float32[1, 3] [[0, 0, 0]]",
         kernel="aten.linalg_cross(np.ones((1, 3), np.float32), np.ones(3, np.float32))",
         array_api="xp.linalg.cross(x1, x2)",
-        why="Sizes of 1 broadcast.",
+        why="Dimensions of size 1 are broadcast.",
         in_torch="torch.linalg.cross(torch.ones(1, 3), torch.ones(1, 3))",
     ),
     Difference(
@@ -76,7 +76,7 @@ ROWS = (
         kernel="aten.linalg_solve(np.broadcast_to(np.eye(2, dtype=np.float32), (2, 2, 2)), np.array([[1.0, 2.0], "
         "[3.0, 4.0]], np.float32)).shape",
         array_api="xp.linalg.solve(x1, x2[..., None])[..., 0]",
-        why="In NumPy 2 only a 1-d right side is a vector; otherwise add a last dimension of 1.",
+        why="In NumPy 2 only a 1-d right side is a vector. For other right sides, add a last dimension of 1.",
         in_numpy="np.linalg.solve(np.broadcast_to(np.eye(2, dtype=np.float32), (2, 2, 2)), np.array([[1.0, 2.0], "
         "[3.0, 4.0]], np.float32)[..., None])[..., 0].shape",
         in_torch="torch.linalg.solve(torch.eye(2).expand(2, 2, 2), torch.tensor([[1.0, 2.0], [3.0, 4.0]]).expand(2, 2, 2)).shape",
@@ -123,7 +123,7 @@ ROWS = (
         numpy="np.linalg.qr(np.array([[2.0]], np.float32), mode='r')[0]",
         numpy_value="float32[1] [2]",
         kernel="aten.linalg_qr(np.array([[2.0]], np.float32), 'r')[0]",
-        why="Take [1] in torch, the result itself in NumPy.",
+        why="In torch take [1]; in NumPy the result itself is R.",
     ),
     Difference(
         "svd-reduced",
@@ -161,7 +161,7 @@ ROWS = (
         numpy="np.vander(np.array([2, 3]), 3)",
         numpy_value="int64[2, 3] [[4, 2, 1], [9, 3, 1]]",
         kernel="aten.linalg_vander(np.array([2, 3]), N=3)",
-        why="torch.vander has increasing=False, as NumPy.",
+        why="torch.vander has increasing=False, like NumPy.",
         in_numpy="np.vander(np.array([2, 3]), 3, increasing=True)",
         in_torch="torch.vander(torch.tensor([2, 3]), 3)",
     ),
@@ -186,8 +186,7 @@ ROWS = (
         numpy_value="float32[2, 1] [[1], [1e+07]]",
         kernel="aten.linalg_lstsq(np.diag(np.array([1.0, 1e-7], np.float32)), np.ones((2, 1), np.float32), "
         "driver='gelsd')[0]",
-        why="NumPy uses float64's eps for all dtypes; rcond= sets it in both. torch's default driver on the CPU, "
-        "gelsy, gets uninitialized column pivots, so its rank depends on what memory holds.",
+        why="NumPy uses float64's eps for all dtypes; rcond= sets it in both. torch's default driver on the CPU, gelsy, gets uninitialized column pivots, so its rank depends on the contents of memory.",
     ),
     Difference(
         "cond-of-zero",
@@ -265,7 +264,7 @@ ROWS = (
         numpy="np.linalg.pinv(np.eye(2, dtype=np.float32), rcond=np.array([0.1, 0.2], np.float32)).shape",
         numpy_value="ValueError: non-broadcastable output operand with shape (2,) doesn't match the broadcast shape (2,2)",
         kernel="aten.linalg_pinv.rcond_tensor(np.eye(2, dtype=np.float32), np.array([0.1, 0.2], np.float32)).shape",
-        why="NumPy takes one per matrix: repeat the matrices. It compares complex ones by their real parts first.",
+        why="NumPy takes one tolerance per matrix, so repeat the matrices. It compares complex tolerances by their real parts first.",
         in_numpy="np.linalg.pinv(np.stack([np.eye(2, dtype=np.float32)] * 2), rcond=np.array([0.1, 0.2], np.float32)).shape",
     ),
     Difference(
@@ -357,7 +356,7 @@ ROWS = (
         numpy="np.vander(np.ones(2, np.float32), 1, increasing=True)",
         numpy_value="float64[2, 1] [[1], [1]]",
         kernel="aten.linalg_vander(np.ones(2, np.float32), N=1)",
-        why="torch.vander and NumPy make one too.",
+        why="torch.vander and NumPy also accept N=1.",
         in_torch="torch.vander(torch.ones(2), 1, increasing=True).double()",
     ),
 )

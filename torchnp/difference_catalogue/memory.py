@@ -30,7 +30,7 @@ ROWS = (
     ),
     Difference(
         "view-never-copies",
-        "view refuses what needs a copy",
+        "view refuses shapes that need a copy",
         torch="torch.arange(6).view(2, 3).t().view(6)",
         torch_value="RuntimeError: view size is not compatible with input tensor's size and stride (at least one "
         "dimension spans across two contiguous subspaces). Use .reshape(...) instead.",
@@ -38,7 +38,7 @@ ROWS = (
         numpy_value="int64[6] [0, 3, 1, 4, 2, 5]",
         kernel="aten.view(aten.t(np.arange(6).reshape(2, 3)), [6])",
         array_api="xp.reshape(x, (6,), copy=False)",
-        why="reshape copies where it must, in both.",
+        why="In both libraries, reshape copies if it must.",
         in_torch="torch.arange(6).view(2, 3).t().reshape(6)",
     ),
     Difference(
@@ -147,7 +147,7 @@ ROWS = (
         numpy="np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (2,), (0,)).__iadd__(1)",
         numpy_value="float32[2] [1, 1]",
         kernel="aten.add_(aten.expand(np.zeros(1, np.float32), [2]), 1)",
-        why="clone first.",
+        why="Call clone() first.",
         in_torch="torch.zeros(1).expand(2).clone().add_(1)",
     ),
     Difference(
@@ -158,9 +158,7 @@ ROWS = (
         numpy="(x := np.arange(6).reshape(2, 3), np.copyto(x[:, 1:], x[:, :-1]))[0]",
         numpy_value="int64[2, 3] [[0, 0, 1], [3, 3, 4]]",
         kernel="(x := np.arange(6).reshape(2, 3), aten.copy_(x[:, 1:], x[:, :-1]))[0]",
-        why="As in x[:, 1:] = x[:, :-1] and x -= x[:, :1], if an operand is not dense; NumPy copies it first. torch "
-        "vectorizes rows of 32 bytes or more and threads 32768 elements or more: the result then depends on the "
-        "machine. clone the operand.",
+        why="Examples are x[:, 1:] = x[:, :-1] and x -= x[:, :1], if an operand is not dense. NumPy copies the operand first. torch vectorizes rows of 32 bytes or more, and uses threads for 32768 elements or more; the result then depends on the machine. Clone the operand.",
         in_numpy="(x := np.arange(6).reshape(2, 3), np.copyto(x[:, 1:], x[:, :1]))[0]",
         in_torch="(x := torch.arange(6).reshape(2, 3), x[:, 1:].copy_(x[:, :-1].clone()))[0]",
     ),
@@ -173,7 +171,7 @@ ROWS = (
         numpy="np.subtract(x := np.ones((2, 2), np.float32), x[0], out=x)",
         numpy_value="float32[2, 2] [[0, 0], [0, 0]]",
         kernel="aten.sub_(x := np.ones((2, 2), np.float32), x[0])",
-        why="As in x[1:] = x[:-1] of a vector and x -= x[0]; NumPy copies the operand first. clone it.",
+        why="Examples are x[1:] = x[:-1] of a vector and x -= x[0]. NumPy copies the operand first. Clone it in torch.",
         in_torch="(x := torch.ones(2, 2)).sub_(x[0].clone())",
     ),
     Difference(
@@ -185,7 +183,7 @@ ROWS = (
         numpy="(x := np.ones(2, np.float32), np.add.at(x, [0, 1], x))[0]",
         numpy_value="float32[2] [2, 2]",
         kernel="aten.index_add_(x := np.ones(2, np.float32), 0, np.array([0, 1]), x)",
-        why="Index and source alike, also in index_put_, scatter_ and the others: clone first.",
+        why="This holds for the index and the source, also in index_put_, scatter_ and the others. Clone them first.",
         in_torch="(x := torch.ones(2)).index_add_(0, torch.tensor([0, 1]), x.clone())",
     ),
     Difference(
@@ -229,7 +227,7 @@ ROWS = (
         numpy="np.add((x := np.zeros(3, np.float32))[:-1], 1, out=x[1:])",
         numpy_value="float32[2] [1, 1]",
         kernel="aten.add.out((x := np.zeros(3, np.float32))[:-1], np.array(1, np.float32), out=x[1:])",
-        why="NumPy buffers.",
+        why="NumPy makes a temporary copy.",
         in_torch="torch.add((x := torch.zeros(3))[:-1].clone(), 1, out=x[1:])",
     ),
     Difference(
@@ -287,13 +285,13 @@ ROWS = (
         numpy_value="float32[] 1",
         kernel="aten.add_(aten.type_as(x := np.zeros(2, np.float32), x), 1)[0] - x[0]",
         array_api="xp.astype(x, x.dtype, copy=False)",
-        why="float(), to() and type_as() alike; astype copies unless copy=False.",
+        why="So do float(), to() and type_as(). astype copies unless copy=False.",
         in_numpy="(x := np.zeros(2, np.float32), y := x.astype(x.dtype, copy=False), y.__iadd__(1))[1][0] - x[0]",
         in_torch="(x := torch.zeros(2)).to(x.dtype, copy=True).add_(1)[0] - x[0]",
     ),
     Difference(
         "set-to-the-whole",
-        "is_set_to asks for the same elements in the same order",
+        "is_set_to is true only for the same elements in the same order",
         torch="torch.ops.aten.is_set_to((x := torch.zeros(2, 2)), x.t())",
         torch_value="False",
         numpy="np.shares_memory((x := np.zeros((2, 2), np.float32)), x.T)",
@@ -304,13 +302,13 @@ ROWS = (
     ),
     Difference(
         "copy-casts-down",
-        "Copying into a tensor converts to its dtype, whatever is lost",
+        "Copying into a tensor converts to its dtype, even if information is lost",
         torch="torch.zeros(1).copy_(torch.tensor([1 + 2j]))",
         torch_value="float32[1] [1]",
         numpy="(x := np.zeros(1, np.float32), np.copyto(x, np.array([1 + 2j], np.complex64)))[0]",
         numpy_value="TypeError: Cannot cast array data from dtype('complex64') to dtype('float32') according to the rule 'same_kind'",
         kernel="aten.copy_(np.zeros(1, np.float32), np.array([1 + 2j], np.complex64))",
-        why="np.copyto takes casting='unsafe'; x[...] = y converts too, and warns.",
+        why="np.copyto needs casting='unsafe'. x[...] = y converts too, and warns.",
         in_numpy="(x := np.zeros(1, np.float32), np.copyto(x, np.array([1 + 2j], np.complex64), casting='unsafe'))[0]",
     ),
     Difference(

@@ -36,7 +36,7 @@ ROWS = (
         numpy_value="0.004999999888241291",
         kernel="aten.linspace(0, 1, 1001)[5].item()",
         array_api="xp.linspace(0, 1, 1001, dtype=xp.float32)",
-        why="NumPy computes in float64 from the start alone: more than a third of these values differ in the last bit.",
+        why="NumPy computes in float64, only from the start. More than a third of these values differ in the last bit.",
         in_torch="torch.linspace(0, 1, 1001, dtype=torch.float64)[5].to(torch.float32).item()",
     ),
     Difference(
@@ -57,7 +57,7 @@ ROWS = (
         numpy="np.random.RandomState(0).standard_normal(2).astype(np.float32)",
         numpy_value="float32[2] [1.764052, 0.4001572]",
         kernel="(torchnp.manual_seed(0), aten.randn([2]))[1]",
-        why="NumPy's legacy generator uses the polar form, its new one the ziggurat. torch draws 16 or more in blocks.",
+        why="NumPy's legacy generator uses the polar method, and its new one the ziggurat method. torch draws 16 or more numbers in blocks.",
     ),
     Difference(
         "randint-modulo",
@@ -121,7 +121,7 @@ ROWS = (
         numpy="np.random.geometric(1.0, 1).astype(np.float32)",
         numpy_value="float32[1] [1]",
         kernel="aten.geometric(np.ones(1, np.float32), 1.0)",
-        why="Such as geometric_ with p=1, log_normal_ with std=0, and bounds in reverse order.",
+        why="Examples are geometric_ with p=1, log_normal_ with std=0, and bounds in reverse order.",
         in_torch="torch.ones(1)",
     ),
     Difference(
@@ -136,7 +136,7 @@ ROWS = (
     ),
     Difference(
         "randint-of-floats",
-        "randint makes floats too",
+        "randint can return floats",
         torch="torch.randint(1, (2,), dtype=torch.float32)",
         torch_value="float32[2] [0, 0]",
         numpy="np.random.randint(1, size=2, dtype=np.float32)",
@@ -279,14 +279,14 @@ ROWS = (
     ),
     Difference(
         "arange-bounds",
-        "arange refuses bounds against the sign of its step",
+        "arange refuses a step whose sign does not fit the bounds",
         torch="torch.arange(0, -3, 2)",
         torch_value="RuntimeError: upper bound and lower bound inconsistent with step sign",
         numpy="np.arange(0, -3, 2)",
         numpy_value="int64[0] []",
         kernel="aten.arange(0, -3, 2)",
         array_api="xp.arange(0, -3, 2)",
-        why="NumPy's is empty.",
+        why="NumPy returns an empty array.",
         in_torch="torch.arange(0, 0, 2)",
     ),
     Difference(
@@ -320,7 +320,7 @@ ROWS = (
         numpy="np.hanning(4).astype(np.float32)",
         numpy_value="float32[4] [0, 0.75, 0.75, 0]",
         kernel="aten.hann_window(4)",
-        why="NumPy's are symmetric: drop the last value of a symmetric window one longer.",
+        why="NumPy's windows are symmetric. Make one that is one point longer, and drop its last value.",
         in_numpy="np.hanning(4 + 1)[:-1].astype(np.float32)",
     ),
     Difference(

@@ -5,13 +5,13 @@ from torchnp.differences import Difference
 ROWS = (
     Difference(
         "lower-median",
-        "The median of an even count is the lower of the two in the middle",
+        "The median of an even number of elements is the lower of the two in the middle",
         torch="torch.median(torch.tensor([1.0, 2.0, 3.0, 4.0]))",
         torch_value="float32[] 2",
         numpy="np.median(np.array([1.0, 2.0, 3.0, 4.0], np.float32))",
         numpy_value="float32[] 2.5",
         kernel="aten.median(np.array([1.0, 2.0, 3.0, 4.0], np.float32))",
-        why="nanmedian and median along a dimension likewise; quantile(0.5) interpolates.",
+        why="The same holds for nanmedian and along a dimension. quantile(0.5) interpolates.",
         in_numpy="np.quantile(np.array([1.0, 2.0, 3.0, 4.0], np.float32), 0.5, method='lower')",
         in_torch="torch.quantile(torch.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)",
     ),
@@ -109,7 +109,7 @@ ROWS = (
         numpy="np.histogram(np.array([1.0], np.float32), np.array([0.0], np.float32))[0]",
         numpy_value="int64[0] []",
         kernel="aten.histogram(np.array([1.0], np.float32), np.array([0.0], np.float32))[0]",
-        why="It makes no bin; NumPy returns none.",
+        why="One edge makes no bin; NumPy returns an empty histogram.",
     ),
     Difference(
         "histogram-edges-unsorted",
@@ -152,13 +152,13 @@ ROWS = (
     ),
     Difference(
         "trapezoid-ends",
-        "Evenly spaced trapezoid subtracts half of both ends from the sum",
+        "trapezoid with even spacing subtracts half of both ends from the sum",
         torch="torch.trapezoid(torch.tensor([1.0, torch.inf]))",
         torch_value="float32[] nan",
         numpy="np.trapezoid(np.array([1.0, np.inf], np.float32))",
         numpy_value="float32[] inf",
         kernel="aten.trapezoid(np.array([1.0, np.inf], np.float32))",
-        why="An infinite end becomes nan. NumPy sums the means of neighbours, as torch does with x.",
+        why="If an end is infinite, the result is nan. NumPy sums the means of neighbours, as torch does if x is given.",
         in_torch="torch.trapezoid(torch.tensor([1.0, torch.inf]), torch.tensor([0.0, 1.0]))",
     ),
     Difference(
@@ -203,7 +203,7 @@ ROWS = (
         numpy="np.einsum('i,i->', np.ones(2, np.float32), np.ones(2, np.float32), optimize=['einsum_path', (0, 0)])",
         numpy_value="float32[] 2",
         kernel="aten.einsum('i,i->', [np.ones(2, np.float32), np.ones(2, np.float32)], path=[0, 0])",
-        why="torch's path is flat pairs from the front; NumPy contracts the remaining operands at once.",
+        why="torch's path is a flat list of pairs, which it takes from the front. NumPy contracts the remaining operands at once.",
         in_torch="torch.ops.aten.einsum('i,i->', [torch.ones(2), torch.ones(2)], path=[0, 1])",
     ),
     Difference(
@@ -227,7 +227,7 @@ ROWS = (
         numpy="np.var((np.arange(20000, dtype=np.float32) % 7 + 20000).reshape(-1, 2), 0, ddof=1)",
         numpy_value="float32[2] [5.843898, 5.847543]",
         kernel="aten.var((np.arange(20000, dtype=np.float32) % 7 + 20000).reshape(-1, 2), [0])",
-        why="std likewise. Pass dtype=np.float64 and round at the end.",
+        why="The same holds for std. Pass dtype=np.float64 and round at the end.",
         in_numpy="np.var((np.arange(20000, dtype=np.float32) % 7 + 20000).reshape(-1, 2), 0, ddof=1, dtype=np.float64).astype(np.float32)",
     ),
     Difference(
@@ -238,17 +238,17 @@ ROWS = (
         numpy="np.var(np.zeros(0, np.float32), ddof=-1)",
         numpy_value="float32[] 0",
         kernel="aten.var(np.zeros(0, np.float32), correction=-1)",
-        why="NumPy divides 0 by the number of elements less ddof.",
+        why="NumPy divides 0 by the number of elements minus ddof.",
     ),
     Difference(
         "median-of-nothing",
-        "The median of no integers is nan cast to their dtype",
+        "The median of an empty integer tensor is nan cast to its dtype",
         torch="torch.median(torch.tensor([], dtype=torch.int16))",
         torch_value="int16[] 0",
         numpy="np.median(np.array([], np.int16))",
         numpy_value="float64[] nan",
         kernel="aten.median(np.array([], np.int16))",
-        why="0 for narrow dtypes, the smallest value for int32 and int64, True for bool; for floats both give nan.",
+        why="It is 0 for narrow dtypes, the smallest value for int32 and int64, and True for bool. For floats both libraries give nan.",
     ),
     Difference(
         "derivatives-in-integers",
@@ -270,7 +270,7 @@ ROWS = (
         numpy="np.gradient(np.ones((2, 2), np.float32), *[0.1])",
         numpy_value="(float32[2, 2] [[0, 0], [0, 0]], float32[2, 2] [[0, 0], [0, 0]])",
         kernel="aten.gradient.scalarrayint(np.ones((2, 2), np.float32), spacing=[0.1])",
-        why="A single number, not in a list, is for all dimensions.",
+        why="A single number that is not in a list applies to all dimensions.",
         in_torch="torch.gradient(torch.ones(2, 2), spacing=0.1)",
     ),
     Difference(
@@ -282,6 +282,6 @@ ROWS = (
         numpy_value="float32[3] [nan, inf, nan]",
         kernel="aten.gradient.tensorarray(np.array([0.0, 1.0, 3.0], np.float32), spacing=[np.zeros(3, np.float32)], "
         "dim=[0], edge_order=2)[0]",
-        why="NumPy treats evenly spaced points, even 0 apart, as a step, and divides by 0.",
+        why="NumPy treats evenly spaced points, even with spacing 0, as a single step, and divides by 0.",
     ),
 )

@@ -111,7 +111,7 @@ ROWS = (
     ),
     Difference(
         "integer-alpha",
-        "A float alpha is refused where the result is an integer",
+        "A float alpha is refused if the result is an integer",
         torch="torch.add(torch.tensor([1]), torch.tensor([2]), alpha=0.5)",
         torch_value="RuntimeError: For integral input tensors, argument alpha must not be a floating point number.",
         numpy="np.array([1]) + 0.5 * np.array([2])",
@@ -154,7 +154,7 @@ ROWS = (
         numpy_value="float64[1] [5]",
         kernel="aten.hypot(np.array([3]), np.array([4]))",
         array_api="xp.hypot(x1, x2)",
-        why="Unlike sin or atan2, these do not convert integers to the default dtype: convert them yourself.",
+        why="Unlike sin or atan2, they do not convert integers to the default dtype. Convert them yourself.",
         in_torch="torch.hypot(torch.tensor([3]).double(), torch.tensor([4]).double())",
     ),
     Difference(
@@ -287,7 +287,7 @@ ROWS = (
         numpy="np.add(np.ones(2, np.float32), np.ones(2))",
         numpy_value="float64[2] [2, 2]",
         kernel="table['prims::add'](np.ones(2, np.float32), np.ones(2))",
-        why="aten promotes and broadcasts before calling prims; 0-d operands may differ in shape, numbers in dtype.",
+        why="aten promotes and broadcasts before it calls prims. 0-d operands may differ in shape, and numbers in dtype.",
     ),
     Difference(
         "bool-alpha",
@@ -297,7 +297,7 @@ ROWS = (
         numpy="np.ones(1, np.float32) + True * np.ones(1, np.float32)",
         numpy_value="float32[1] [2]",
         kernel="aten.add(np.ones(1, np.float32), np.ones(1, np.float32), alpha=True)",
-        why="Pass 1.",
+        why="Pass 1 instead of True.",
     ),
     Difference(
         "where-needs-bool",
@@ -307,7 +307,7 @@ ROWS = (
         numpy="np.where(np.array([1]), np.ones(1, np.float32), np.zeros(1, np.float32))",
         numpy_value="float32[1] [1]",
         kernel="aten.where(np.array([1]), np.ones(1, np.float32), np.zeros(1, np.float32))",
-        why="where also takes uint8, deprecated; compare with zero otherwise.",
+        why="where also takes uint8, which is deprecated. Otherwise compare with zero.",
     ),
     Difference(
         "negative-tolerance",
@@ -317,7 +317,7 @@ ROWS = (
         numpy="np.isclose(np.ones(1, np.float32), np.ones(1, np.float32), rtol=-1.0)",
         numpy_value="bool[1] [True]",
         kernel="aten.isclose(np.ones(1, np.float32), np.ones(1, np.float32), rtol=-1.0)",
-        why="NumPy takes any.",
+        why="NumPy accepts them.",
     ),
     Difference(
         "cov-weights",
@@ -359,7 +359,7 @@ ROWS = (
         numpy="np.zeros_like(np.zeros(2, np.float32), order='K').shape",
         numpy_value="(2)",
         kernel="aten.zeros_like(np.zeros(2, np.float32), memory_format='channels_last').shape",
-        why="channels_last needs four dimensions, channels_last_3d five; NumPy's order= takes any number.",
+        why="channels_last needs four dimensions, channels_last_3d five. NumPy's order= works for any number of dimensions.",
         in_torch="torch.zeros_like(torch.zeros(2)).shape",
     ),
     Difference(
@@ -371,18 +371,18 @@ ROWS = (
         numpy_value="int64[2] [1, 2]",
         kernel="aten.narrow(np.arange(3), 0, 1, 5)",
         array_api="x[1:3]",
-        why="Slices clip in both.",
+        why="Slices are clipped in both libraries.",
         in_torch="torch.arange(3)[1 : 1 + 5]",
     ),
     Difference(
         "tensor-split-long",
-        "tensor_split takes a tensor of int64 only",
+        "tensor_split accepts index tensors only of int64",
         torch="torch.tensor_split(torch.arange(4), torch.tensor(2, dtype=torch.int32))",
         torch_value="RuntimeError: tensor_split expected tensor_indices_or_sections to have dtype of long, but got Int",
         numpy="np.array_split(np.arange(4), np.array(2, np.int32))",
         numpy_value="(int64[2] [0, 1], int64[2] [2, 3])",
         kernel="aten.tensor_split(np.arange(4), np.array(2, np.int32))",
-        why="Pass numbers or int64.",
+        why="Pass numbers, or convert to int64.",
         in_torch="torch.tensor_split(torch.arange(4), 2)",
     ),
     Difference(

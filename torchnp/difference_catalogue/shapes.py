@@ -205,8 +205,7 @@ ROWS = (
         numpy="np.pad(np.ones((1, 1, 2), np.float32), ((0, 0), (0, 0), (1, 0)), mode='edge')",
         numpy_value="float32[1, 1, 3] [[[1, 1, 1]]]",
         kernel="aten.pad(np.ones((1, 1, 2), np.float32), [1, 0], 'edge')",
-        why="edge is replicate, wrap is circular; both have constant and reflect; torch lacks symmetric, "
-        "linear_ramp, maximum, mean and the others.",
+        why="NumPy's edge is replicate, and its wrap is circular. Both libraries have constant and reflect. torch lacks symmetric, linear_ramp, maximum, mean and the others.",
         in_torch="torch.nn.functional.pad(torch.ones(1, 1, 2), (1, 0), mode='replicate')",
     ),
     Difference(
@@ -299,7 +298,7 @@ ROWS = (
         numpy_value="float32[1] [1]",
         kernel="aten.clamp(np.ones(1, np.float32))",
         array_api="xp.clip(x)",
-        why="NumPy gives a copy.",
+        why="Without a bound, NumPy returns a copy.",
         in_torch="torch.ones(1).clone()",
     ),
     Difference(
@@ -340,7 +339,7 @@ ROWS = (
     ),
     Difference(
         "repeats-keep-dtype",
-        "Indices made from repeats have their dtype",
+        "Indices made from repeats have the dtype of the repeats",
         torch="torch.repeat_interleave(torch.tensor([1, 2], dtype=torch.int32))",
         torch_value="int32[3] [0, 1, 1]",
         numpy="np.repeat(np.arange(2), np.array([1, 2], np.int32))",
@@ -358,7 +357,7 @@ ROWS = (
         numpy="np.repeat(np.arange(2), 2)",
         numpy_value="int64[4] [0, 0, 1, 1]",
         kernel="aten.repeat_interleave.self_int(np.arange(2), 2, output_size=3)",
-        why="NumPy has none.",
+        why="NumPy has no such argument.",
         in_torch="torch.repeat_interleave(torch.arange(2), 2)",
     ),
     Difference(

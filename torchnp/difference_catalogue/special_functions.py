@@ -53,7 +53,7 @@ ROWS = (
         numpy="scipy.special.erfc(np.array([7.979949874686716]))",
         numpy_value="float64[1] [1.550174155862164e-29]",
         kernel="aten.special_erfc(np.array([7.979949874686716]))",
-        why="The last four digits or so differ: compare with a relative tolerance.",
+        why="About the last four digits differ, so compare with a relative tolerance.",
     ),
     Difference(
         "scipy-in-double",
@@ -76,7 +76,7 @@ ROWS = (
         numpy="scipy.special.j0(np.array([5.001]))",
         numpy_value="float64[1] [-0.1772691361924252]",
         kernel="aten.special_bessel_j0(np.array([5.001]))",
-        why="torch's float64 errs by up to 1e-6 between 5 and 30, polygamma(1, x) by 1e-9: compare with such tolerances, or use SciPy.",
+        why="torch's float64 results are off by up to 1e-6 for arguments between 5 and 30, and polygamma(1, x) by 1e-9. Compare with such tolerances, or use SciPy.",
     ),
     Difference(
         "ndtr-by-erf",
@@ -98,7 +98,7 @@ ROWS = (
         numpy="scipy.special.multigammaln(2.0, 0)",
         numpy_value="float64[] 0",
         kernel="aten.mvlgamma(np.array(2.0, np.float32), 0)",
-        why="SciPy raises if any element is not above (p - 1) / 2, and computes p below 1.",
+        why="SciPy raises an error if any element is not above (p - 1) / 2. It also accepts p below 1.",
     ),
     Difference(
         "polygamma-order",
@@ -118,11 +118,11 @@ ROWS = (
         numpy="scipy.special.polygamma(1, np.array([-1.0, -np.inf], np.float32)).astype(np.float32)",
         numpy_value="float32[2] [inf, inf]",
         kernel="aten.polygamma(1, np.array([-1.0, -np.inf], np.float32))",
-        why="torch's reflection formula has sin(pi n) not quite 0; SciPy gives inf, for -inf too.",
+        why="In torch's reflection formula sin(pi n) is not quite 0. SciPy gives inf, also for -inf.",
     ),
     Difference(
         "bessel-of-least",
-        "Bessel k1 and scaled k1 of the least float32 are nan, and scaled k0 is inf",
+        "Bessel k1 and scaled k1 of the smallest float32 are nan, and scaled k0 is inf",
         torch="torch.special.modified_bessel_k1(torch.tensor([1e-45]))",
         torch_value="float32[1] [nan]",
         numpy="scipy.special.k1(np.array([1e-45], np.float32))",
@@ -150,7 +150,7 @@ ROWS = (
         numpy="scipy.special.airy(np.array([1e30], np.float32))[0]",
         numpy_value="float32[1] [nan]",
         kernel="aten.special_airy_ai(np.array([1e30], np.float32))",
-        why="SciPy gives nan from some millions on.",
+        why="SciPy gives nan for numbers of some millions or more.",
         in_numpy="np.nan_to_num(scipy.special.airy(np.array([1e30], np.float32))[0])",
     ),
 )

@@ -33,8 +33,7 @@ ROWS = (
         numpy="-np.array([1.00048828125], np.float32) + (x := np.array([1.000244140625], np.float32)) * x",
         numpy_value="float32[1] [0]",
         kernel="aten.addcmul(-np.array([1.00048828125], np.float32), x := np.array([1.000244140625], np.float32), x)",
-        why="torch's loops use a fused multiply-add. A float32 product is exact in float64; for float64 the kernel "
-        "rounds twice.",
+        why="torch's loops use a fused multiply-add. A product of float32 numbers is exact in float64. For float64, the kernel rounds twice.",
     ),
     Difference(
         "cast-float8-saturates",
@@ -79,7 +78,7 @@ ROWS = (
         numpy_value="int64[1] [0]",
         kernel="aten.floor_divide(np.array([1]), np.array([0]))",
         array_api="xp.floor_divide(x1, x2)",
-        why="NumPy warns and gives 0; remainder and fmod likewise.",
+        why="NumPy warns and gives 0; so do its remainder and fmod.",
         in_torch="torch.where((y := torch.tensor([0])) == 0, 0, torch.tensor([1]) // torch.where(y == 0, 1, y))",
     ),
     Difference(
@@ -90,7 +89,7 @@ ROWS = (
         numpy="0 * np.array([[np.nan]], np.float32) + np.ones((1, 1), np.float32) @ np.ones((1, 1), np.float32)",
         numpy_value="float32[1, 1] [[nan]]",
         kernel="aten.addmm(np.array([[np.nan]], np.float32), np.ones((1, 1), np.float32), np.ones((1, 1), np.float32), beta=0)",
-        why="alpha=0 and beta=0 drop their terms; multiplying keeps nan.",
+        why="alpha=0 and beta=0 drop their terms; multiplying by 0 keeps nan.",
         in_numpy="np.ones((1, 1), np.float32) @ np.ones((1, 1), np.float32)",
         in_torch="0 * torch.tensor([[float('nan')]]) + torch.mm(torch.ones(1, 1), torch.ones(1, 1))",
     ),
@@ -221,7 +220,7 @@ ROWS = (
         numpy="(x := np.full(2, -np.inf, np.float32)).max() + np.log(np.exp(x - x.max()).sum())",
         numpy_value="float32[] nan",
         kernel="aten.logsumexp(np.full(2, -np.inf, np.float32), [0])",
-        why="Subtracting an infinite maximum gives nan; scipy.special.logsumexp takes the same care.",
+        why="Subtracting an infinite maximum gives nan; scipy.special.logsumexp avoids this, too.",
         in_numpy="scipy.special.logsumexp(np.full(2, -np.inf, np.float32))",
     ),
     Difference(
@@ -232,7 +231,7 @@ ROWS = (
         numpy="np.ones((1, 1), np.float32) + 0 * (np.array([[np.nan]], np.float32) @ np.ones((1, 1), np.float32))",
         numpy_value="float32[1, 1] [[nan]]",
         kernel="aten.addmm(np.ones((1, 1), np.float32), np.array([[np.nan]], np.float32), np.ones((1, 1), np.float32), alpha=0)",
-        why="alpha=0 and beta=0 drop their terms; multiplying keeps nan.",
+        why="alpha=0 and beta=0 drop their terms; multiplying by 0 keeps nan.",
         in_numpy="np.ones((1, 1), np.float32)",
         in_torch="torch.ones(1, 1) + 0 * torch.mm(torch.tensor([[float('nan')]]), torch.ones(1, 1))",
     ),
@@ -281,8 +280,7 @@ ROWS = (
         numpy_value="int64[3] [0, 2, 1]",
         kernel="aten.argsort(np.array([-128, 1, 2], np.int8), stable=True, dim=-1, descending=True)",
         array_api="xp.argsort(x, descending=True, stable=True)",
-        why="NumPy has no descending=; negation overflows for the smallest integer and unsigned dtypes. Sort the "
-        "flipped array and flip again.",
+        why="NumPy has no descending=. Negation overflows for the smallest integer and for unsigned dtypes, so sort the flipped array and flip again.",
         in_numpy="2 - np.argsort(np.array([-128, 1, 2], np.int8)[::-1], stable=True)[::-1]",
         in_torch="torch.argsort(-torch.tensor([-128, 1, 2], dtype=torch.int8), stable=True)",
     ),
@@ -310,14 +308,13 @@ ROWS = (
     ),
     Difference(
         "early-overflow",
-        "sinh and cosh of 32 and more elements are infinite from log(max) on",
+        "sinh and cosh of 32 or more elements overflow at log(max) already",
         torch="torch.cosh(torch.full((32,), 89.0))[:1]",
         torch_value="float32[1] [inf]",
         numpy="np.cosh(np.full(32, 89.0, np.float32))[:1]",
         numpy_value="float32[1] [2.244806e+38]",
         kernel="aten.cosh(np.full(32, 89.0, np.float32))[:1]",
-        why="torch's vectors make them from exp, which overflows at 88.72; both functions stay finite up to 89.41. "
-        "Elements that do not fill two vectors, and those of strided tensors, are right.",
+        why="torch's vector code computes them from exp, which overflows at 88.72; the functions themselves stay finite up to 89.41. Elements that do not fill two vectors, and those of strided tensors, are right.",
     ),
     Difference(
         "quotient-overflow",
@@ -327,7 +324,7 @@ ROWS = (
         numpy="np.fmod(np.full(64, 3e38, np.float32), np.float32(1e-3))[0]",
         numpy_value="float32[] 0.0006620201",
         kernel="aten.fmod(np.full(64, 3e38, np.float32), 1e-3)[0]",
-        why="Only in torch's vectorized loops, not in their tails. Compute float32 in float64.",
+        why="Only in torch's vectorized loops, not for the last elements, which do not fill a vector. Compute float32 in float64.",
         in_torch="torch.fmod(torch.full((64,), 3e38).double(), torch.tensor(1e-3).double())[0].float()",
     ),
     Difference(

@@ -16,7 +16,7 @@ _KINDS = {"new": "New overloads", "gone": "Overloads that are gone", "schema": "
 
 
 def show_changes(args: argparse.Namespace) -> int:
-    """Print the changes between two versions, of all operators or of the ones that a pattern matches."""
+    """Print the changes between two versions, of all operators or of those that match a pattern."""
     first, last, pattern = _asked(args.words)
     try:
         found, registry = changes(first, last, pattern), registry_changes(first, last, pattern)

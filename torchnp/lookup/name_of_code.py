@@ -1,4 +1,4 @@
-"""Names for pieces of Python code, as `spellings` and `resolve` use them: ``a[idx, :]`` is ``x[index, :]``."""
+"""Names for pieces of Python code, as `spellings` and `resolve` use them: ``a[idx, :]`` is named ``x[index, :]``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TO_INTEGER = re.compile(r"int|long|short|u?int\d+|(np|numpy|torch)\.(u?int\d+|lo
 
 
 def name_of(code: str) -> str:
-    """Return the name of what a piece of code does; "" if it is not code, or is a bare name, which is its own name."""
+    """Return the name of the operation in a piece of code; "" if it is not code, or is only a name."""
     text = code.strip().rstrip(":")
     if re.fullmatch(r"(?=.*[a-z]{3})[\w.]*\w(-\w+)+", text):  # ids and topics such as lower-median and in-place
         return ""
@@ -91,7 +91,7 @@ def _statement(node: ast.stmt) -> str:
 
 
 def _mentions(target: ast.expr, value: ast.expr) -> bool:
-    """Return whether the value reads the written variable at an index: reading and writing may then overlap."""
+    """Return whether the value reads the written variable at an index, so that reading and writing may overlap."""
     name = next((n.id for n in ast.walk(target) if isinstance(n, ast.Name)), "")
     parts = (n for n in ast.walk(value) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name))
     return any(isinstance(n.value, ast.Name) and n.value.id == name for n in parts)
@@ -119,7 +119,7 @@ def _compare(node: ast.Compare) -> str:
 
 
 def _dotted(node: ast.expr) -> str:
-    """Return a chain of names such as ``np.linalg.norm``; "" if the node is none."""
+    """Return a chain of names such as ``np.linalg.norm``; "" if the node is not one."""
     if isinstance(node, ast.Name):
         return node.id
     inner = _dotted(node.value) if isinstance(node, ast.Attribute) else ""
@@ -127,7 +127,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 def _is_public(node: ast.expr) -> bool:
-    """Return whether the node is a public name of a library: "np.var or np.std" asks about both."""
+    """Return whether the node is a public name of a library; "np.var or np.std" asks about two such names."""
     return isinstance(node, ast.Attribute) and _dotted(node).partition(".")[0] in LIBRARIES
 
 

@@ -1,7 +1,7 @@
 """The reasons why operators have no counterpart in NumPy or SciPy, and no short equivalent there.
 
 A group consists of a reason and the operators to which it applies, as globs of ``family/name`` (``rnn/*``,
-``*/cudnn_*``). A row without ``like=`` needs a call in ``data/equivalents.toml`` or a line here.
+``*/cudnn_*``). Each row without ``like=`` needs a call in ``data/equivalents.toml`` or a line here.
 """
 
 from __future__ import annotations

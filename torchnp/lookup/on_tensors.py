@@ -1,7 +1,7 @@
-"""The functions of `torchnp.np` by NumPy's names, read from data: the lookup needs no torch.
+"""The functions of `torchnp.np` by NumPy's names, read from data files, so that the lookup needs no torch.
 
-``torchnp/data/numpy_rows.tsv`` lists the rows with the differences that they undo, and ``numpy_refused.toml`` why NumPy's
-other names have none. ``scripts/make_lookup.py`` writes the first; a test compares it with the table.
+``torchnp/data/numpy_rows.tsv`` lists the rows with the differences that they undo. ``numpy_refused.toml`` says why
+NumPy's other names have no row. ``scripts/make_lookup.py`` writes the first; a test compares it with the table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Facts about the table's rows.
 
-They are read from files, so that no kernel is imported; only other libraries' rows ask the table.
+They are read from files, so that no kernel is imported; only facts about other libraries' rows come from the table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DATA = Path(__file__).parent.parent / "data"
 
 @dataclass(frozen=True)
 class Fact:
-    """A row of the table: the declaration of a body, or the row and the rule from which it derives."""
+    """A row of the table: either the declaration of its function, or the row and the rule from which it derives."""
 
     name: str
     family: str = ""
@@ -106,7 +106,7 @@ def declared(name: str, tried: tuple[int, int] | tuple[()] = ()) -> dict[str, An
 
 
 def _table_with(name: str) -> Any:
-    """Return the table; for an overload that its version of torch lacks, that of the newest version that has it."""
+    """Return the table, or, for an overload that its version lacks, the table of the newest version that has it."""
     from torchnp import table, table_for
 
     if name in table.schemas:
