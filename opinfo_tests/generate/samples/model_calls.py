@@ -194,6 +194,7 @@ def lines() -> tuple[str, ...]:
     return tuple(DATA.read_text(encoding="utf-8").splitlines()[1:])
 
 
+@cache
 def models_reach() -> dict[str, frozenset[str]]:
     """Return the overloads that models call, in the form of `reach`."""
     return {SOURCE: frozenset(map(op_of, lines()))}

@@ -76,6 +76,7 @@ def rows() -> list[tuple[frozenset[str], str, str]]:
     return found
 
 
+@cache
 def own_reach() -> dict[str, frozenset[str]]:
     """Return the overloads that the rows call, in the form of `opinfo_reach.reach`, under the source name ``own``."""
     return {SOURCE: frozenset(op for _, op, _ in rows())}
