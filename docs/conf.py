@@ -47,21 +47,21 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,
 }
-html_sidebars = {"**": []}  # the header links every chapter; beside.py adds the links that belong to a page
+html_sidebars = {"**": []}  # the header links every chapter; sidebar.py adds the links that belong to a page
 templates_path = ["_templates"]
 html_copy_source = False
 html_extra_path = [*map(str, json_export.files()), "changes.json"]  # the reference as data, at the site's root
 
 
 def setup(app):
-    import beside
     import guides_in_build
     import op_pages
     import search_index
+    import sidebar
 
     app.connect("builder-inited", guides_in_build.begin, priority=400)  # first: it runs in parallel
     app.connect("builder-inited", lambda app: op_pages.write(Path(app.srcdir)))
     app.connect("doctree-read", guides_in_build.overlooked)
-    app.connect("html-page-context", beside.add, priority=400)  # before the theme's, which leaves empty sidebars out
+    app.connect("html-page-context", sidebar.add, priority=400)  # before the theme's, which leaves empty sidebars out
     app.connect("build-finished", search_index.publish)
     app.connect("build-finished", guides_in_build.end, priority=600)

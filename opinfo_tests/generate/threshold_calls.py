@@ -103,7 +103,10 @@ def with_size(case: Case, size: int, new: int) -> Case | None:
 
 
 def reached(key: Key, limit: int, case: Case, size: int, table: Backend) -> list[Case]:
-    """Return calls of three consecutive sizes; the middle one is the smallest that compares at least ``limit``."""
+    """Return the call at three consecutive sizes.
+
+    The middle one is the smallest at which the number that the kernel compares with the constant is at least ``limit``.
+    """
 
     def compared(new: int) -> int | None:
         other = with_size(case, size, new) if new > 0 else None

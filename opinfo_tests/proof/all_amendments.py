@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from . import (
-    amend_counts,
     amend_indexing,
     amend_linalg,
     amend_memory,
@@ -13,6 +12,7 @@ from . import (
     amend_random,
     amend_ranges,
     amend_refused,
+    amend_search_and_statistics,
     amend_shapes,
     amend_special_functions,
     amend_values,
@@ -22,7 +22,6 @@ from .explain_disagreements import AMENDMENTS, EXPECTATIONS
 __all__ = [
     "AMENDMENTS",
     "EXPECTATIONS",
-    "amend_counts",
     "amend_indexing",
     "amend_linalg",
     "amend_memory",
@@ -32,6 +31,7 @@ __all__ = [
     "amend_random",
     "amend_ranges",
     "amend_refused",
+    "amend_search_and_statistics",
     "amend_shapes",
     "amend_special_functions",
     "amend_values",

@@ -399,7 +399,10 @@ _NOT_NOW = (RuntimeError, ValueError, TypeError)
 
 
 def _is_plain(target: ndarray, other: Any) -> bool:
-    """Return whether the second operand needs no conversion and shares no memory with a target that owns its memory."""
+    """Return whether the second operand needs no conversion, and is the target itself or shares no memory with it.
+
+    The target must own its memory.
+    """
     kind = type(other)
     if kind is ndarray:
         return target.dtype is other.dtype and (other.base is None or other is target)

@@ -232,7 +232,7 @@ def conv_tbc(self: ndarray, weight: ndarray, bias: ndarray, pad: int = 0) -> nda
     check_steps(self, len(self), weight, pad)
     times, batch = len(self) + 2 * pad - len(weight) + 1, self.shape[1]
     y = np.broadcast_to(dt.cast(bias, self.dtype), check_size((times, batch, len(bias)))).copy()
-    # For other dtypes, torch rounds the sum at each tap
+    # Only float32 and float64 are summed in place; in other dtypes, torch rounds the sum after each tap.
     in_place = self.dtype == weight.dtype and self.dtype in (dt.float32, dt.float64)
     for tap in range(len(weight)):
         first, last = max(pad - tap, 0), min(len(self) + pad - tap, times)

@@ -1,7 +1,7 @@
 """NumPy's functions on torch tensors and handles: ``torchnp.np.var(t)`` computes what ``np.var`` does for arrays.
 
-``import torchnp.np as tnp``: each function has NumPy's name, arguments, defaults, promotion and errors, takes tensors,
-handles, arrays and numbers, and returns tensors. It calls operators of torch, so gradients, ``torch.compile``,
+After ``import torchnp.np as tnp``, each function of ``tnp`` has NumPy's name, arguments, defaults, promotion and errors.
+It takes tensors, handles, arrays and numbers, and returns tensors. It calls operators of torch, so gradients, ``torch.compile``,
 handles and other devices work. `table` maps NumPy's names to rows: a function, and the ids of the differences between
 NumPy and torch that it undoes. `refused` maps the other public names of NumPy to the reason. `semantics` gives
 operators NumPy's meaning. ``python -m torchnp.np FILE.py`` runs a script on tensors.

@@ -166,7 +166,7 @@ torch.Tensor.__imatmul__ = _matmul_inplace  # type: ignore[attr-defined]
 
 
 def call_numpy(function: Any, args: tuple, kwargs: dict[str, Any], method: str = "__call__") -> Any:
-    """Call the row of a function of NumPy; return NotImplemented if there is no row."""
+    """Call `torchnp.np`'s function for a NumPy function; return NotImplemented if it has none."""
     from torchnp.np.rebind_numpy_functions import public_names
 
     name = function.__name__ if isinstance(function, np.ufunc) else public_names().get(id(function), "")

@@ -47,7 +47,7 @@ _CALLS: dict[str, Callable[..., Any]] = FUNCTIONS | {
     "abs": abs,
     "int": int,
     "float": float,
-    "torch.sym_max": max,  # guards use this name since torch 2.14
+    "torch.sym_max": max,  # guards have used this name since torch 2.14
     "torch.sym_min": min,
     "math.floor": math.floor,
     "math.ceil": math.ceil,

@@ -119,7 +119,7 @@ def evaluate(expression: Expression, values: Mapping[str, int]) -> int:
 
 
 def solve(expression: Expression, symbol: str, size: int) -> int | None:
-    """Solve a linear expression of one symbol for ``size``; return None if there is no solution."""
+    """Return the value of ``symbol`` at which a linear expression in it equals ``size``; None if there is none."""
     zero, one = (evaluate(expression, {symbol: n}) for n in (0, 1))
     if one == zero:
         return None

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from torchnp.engine.tensor.overload_info import OverloadInfo, overload
-from torchnp.engine.tensor.storage import extent
+from torchnp.engine.tensor.storage_ops import extent
 from torchnp.interop._private import schema_of
 from torchnp.rpc.exceptions import HandleError
 

@@ -31,7 +31,7 @@ from torchnp.engine.tensor.overload_info import (
 )
 from torchnp.engine.tensor.random_keys import draw_key
 from torchnp.engine.tensor.shape_inference import DYNAMIC, InferredResults, TensorSpec, spec_of
-from torchnp.engine.tensor.storage import change_metadata, extent, storage
+from torchnp.engine.tensor.storage_ops import change_metadata, extent, storage
 from torchnp.engine.tensor.tracing import leave_to_torch_compile, recorded
 from torchnp.engine.tensor.unsupported import NoValues
 from torchnp.interop._private import decomposed, forbid_pointer, is_recorded, make_handle, no_torch_function

@@ -38,7 +38,7 @@ for _base, _view in {"slice": "slice.Tensor", "select": "select.int", "diagonal"
 
 
 def _flat_index(indices: Any, sizes: Any) -> Any:
-    """Combine the indices of several dimensions into one index of these dimensions flattened.
+    """Combine indices along several dimensions into one along their flattened dimension, as `np.ravel_multi_index` does.
 
     Negative indices count from the end.
     """

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.owner_command == "token":
         return _token(args.name)
     if args.owner_command == "ops":
-        from torchnp.rpc.server.owner_ops import shown
+        from torchnp.rpc.server.row_preserving_ops import shown
 
         print(shown(args.json))
         return 0

@@ -73,6 +73,7 @@ def arguments(options: argparse.Namespace) -> dict[str, Any]:
         "ledger": values["ledger"],
         "limits": limits,
         "allow": values["allow"],
+        "libraries": values["libraries"],
         "max_clients": values["max_clients"],
         "bucket": values["bucket_ms"] / 1e3,
         "max_memory": this_machines() if values["max_memory"] is None else values["max_memory"],

@@ -30,7 +30,7 @@ from torchnp.rpc.wire.opcode_table import Agreement as Agreement
 from torchnp.rpc.wire.opcode_table import agreement as agreement
 from torchnp.rpc.wire.opcode_table import can_travel as can_travel
 
-VERSION = 8
+VERSION = 9
 CHUNK = 1 << 20  # bytes of tensor data in one DATA or RESULT frame
 MAX_FRAME = CHUNK + (1 << 16)
 MAX_MESSAGE = MAX_FRAME + 8
@@ -45,6 +45,8 @@ MAX_ITEMS = 1 << 16
 MAX_PROGRAMS = 4 << 20  # bytes of all programs of a session; in the server's memory they take about 20 times as much
 MAX_NAME = 256
 MAX_TOKEN = 1024
+MAX_LIBRARIES = 16  # other libraries whose operators a server runs
+MAX_LIBRARY_OPS = 1 << 14  # operators of each
 MAX_DIMS = 64
 MAX_NDIM = 64  # NumPy's limit
 LAST = 2**63 - 1  # the largest id
@@ -271,11 +273,20 @@ class Dataset(_Frame):
     shape: Shape
 
 
+class Library(_Frame):
+    """Another library whose operators the server runs: see `Agreement.with_servers`."""
+
+    name: Name
+    ops: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIBRARY_OPS)]
+    digest: Name
+
+
 class Welcome(_Frame, tag=16):
     package: Name
     max_bytes: UInt
     max_objects: UInt
     datasets: list[Dataset]
+    libraries: Annotated[list[Library], msgspec.Meta(max_length=MAX_LIBRARIES)] = []
 
 
 class Ack(_Frame, tag=17):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torchnp
-from torchnp.core.libraries import PREFIXES
+from torchnp.core.libraries import OWN, PREFIXES, import_rows, offered
 
 # Schema argument types that a frame can carry.
 _CARRIED = frozenset(
@@ -61,7 +62,15 @@ class Agreement:
     table : mapping
         Maps full overload names to kernels with a ``schema``. The default is torchnp's table without other libraries'
         rows, so that an operator declared only in one process does not make it incompatible with a server.
+
+    Attributes
+    ----------
+    libraries : dict
+        For each other library whose operators are included too: their number, and the digest of their schemas. Their
+        numbers come after torchnp's own, library by library.
     """
+
+    libraries: dict[str, tuple[int, str]]
 
     def __init__(self, table: Mapping[str, Any] | None = None) -> None:
         self.table: Mapping[str, Any] = torchnp.table if table is None else table
@@ -70,8 +79,72 @@ class Agreement:
         offered = (name for name in self.table if table is not None or name.startswith(PREFIXES))
         self.names = tuple(sorted(name for name in offered if can_travel(self.schemas[name])))
         self.index = {name: i for i, name in enumerate(self.names)}
-        text = "\n".join(str(self.schemas[name]) for name in self.names)
-        self.digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        self.digest = _digest(self.schemas[name] for name in self.names)
+        self.libraries = {}
+
+    def with_libraries(self, libraries: Iterable[str]) -> Agreement:
+        """Return an agreement, for a server, that includes other libraries' operators.
+
+        Raises
+        ------
+        ValueError
+            Neither torchnp nor an installed package has rows for a library, or none of its operators can travel.
+        """
+        larger = copy.copy(self)
+        larger.libraries = {}
+        for library in dict.fromkeys(libraries):
+            if not isinstance(library, str) or library in OWN or not import_rows(library):
+                known = ", ".join(offered()) or "none"
+                raise ValueError(f"{library!r} is no library with rows in torchnp.table; those with rows are {known}")
+            names = operators_of(library)
+            if not names:
+                raise ValueError(f"no operator of {library!r} can be sent to a server: see torchnp.rpc.wire.can_travel")
+            larger.names += names
+            larger.libraries[library] = len(names), _digest(map(torchnp.table.schemas.__getitem__, names))
+        larger.index = {name: i for i, name in enumerate(larger.names)}
+        larger.schemas = torchnp.table.schemas
+        return larger
+
+    def with_servers(self, libraries: Sequence[tuple[str, int, str]]) -> tuple[Agreement, set[str]]:
+        """Return an agreement, for a client, that includes a server's libraries, and those that differ here.
+
+        ``libraries`` has the name, the number of operators and the digest of each, in the server's order. A library
+        differs if this process has no rows for it, or others; its operators have numbers, but no names.
+        """
+        larger, differing = copy.copy(self), set()
+        larger.index, larger.libraries = dict(self.index), {}
+        for library, count, digest in libraries:
+            names = _operators_here(library)
+            if (len(names), _digest(map(torchnp.table.schemas.__getitem__, names))) == (count, digest):
+                larger.index |= {name: len(larger.names) + i for i, name in enumerate(names)}
+                larger.libraries[library] = count, digest
+            else:
+                differing.add(library)
+                names = (f"{library}::?",) * count
+            larger.names += names
+        return larger, differing
+
+
+def _operators_here(library: str) -> tuple[str, ...]:
+    """Return the operators of a library that a server names; none if there are no rows for it, or they fail to load."""
+    try:
+        return operators_of(library) if library not in OWN and import_rows(library) else ()
+    except ImportError:
+        return ()
+
+
+def operators_of(library: str) -> tuple[str, ...]:
+    """Return the overloads of another library, whose rows are imported, that a server can run.
+
+    In-place and ``out=`` forms are left out, because the client derives them from these.
+    """
+    schemas = {n: s for n, s in torchnp.table.schemas.items() if n.startswith(f"{library}::") and n in torchnp.table}
+    return tuple(sorted(name for name, schema in schemas.items() if not schema.mutates and can_travel(schema)))
+
+
+def _digest(schemas: Iterable[Any]) -> str:
+    text = "\n".join(map(str, schemas))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 _default: list[Agreement] = []

@@ -8,7 +8,11 @@ import torchnp
 from torchnp.shipped.torchvision.box_checks import FLOATS, check, check_dtype
 
 
-@torchnp.kernel("torchvision::nms", schema="nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+@torchnp.kernel(
+    "torchvision::nms",
+    schema="nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    tags=["dynamic_output_shape"],  # so that no server is asked for it: a handle's shape does not depend on values
+)
 def nms(dets: np.ndarray, scores: np.ndarray, iou_threshold: float) -> np.ndarray:
     """Indices of boxes by falling score, without those that overlap one before them by more than a threshold."""
     check(dets.ndim == 2, f"boxes should be a 2d tensor, got {dets.ndim}D")

@@ -276,4 +276,7 @@ for session in (rpc.connect({address!r}), rpc.local()):
         )
     # in-place and out= forms are made of the functional one, which is what is missing
     assert [line.split(" ")[0] for line in said.splitlines()] == ["mylib::scale"] * 6
-    assert "is another library's operator, and a server runs those of aten and prims alone: publish() what it" in said
+    words = (
+        "is another library's operator, and the server runs only those of aten and prims: start it with torchnp serve"
+    )
+    assert f"{words} --libraries mylib if there are rows for it, or publish() what it takes" in said

@@ -110,7 +110,7 @@ def see(op: str, call: str, dtype: str, recorder: Recorder) -> None:
 
 
 def own_cases(op: str, most: int) -> list[Case]:
-    """Return up to ``most`` calls of one overload that rows make: all rows in one dtype, then in the next."""
+    """Return up to ``most`` of one overload's handwritten calls: each row in its first dtype, then each in its second, and so on."""
     found: list[Case] = []
     mine = [(sorted(dtypes), call) for dtypes, name, call in rows() if name == op]
     recorder = Recorder(op.__eq__, found.append, relay=False)

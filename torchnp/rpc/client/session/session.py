@@ -28,7 +28,7 @@ from torchnp.rpc.client.patches.optimizers import keep_counters
 from torchnp.rpc.client.program.recording import Recording
 from torchnp.rpc.client.program.remote_program import RemoteProgram
 from torchnp.rpc.client.session.channel import Channel
-from torchnp.rpc.client.session.create import Creation
+from torchnp.rpc.client.session.factory_functions import Creation
 from torchnp.rpc.client.session.upload_cache import SMALLEST, UploadCache
 from torchnp.rpc.client.tensor.conj_neg import toggled
 from torchnp.rpc.client.tensor.indexing_by_handle import get_item, length, set_item
@@ -135,10 +135,12 @@ class Session(Creation, Engine):
         keep_interrupts()
         self.number = next(_numbers) if number is None else number
         self.name = transport.name
+        self.channel = Channel(transport, agreed, token, timeout)
+        theirs = [(library.name, library.ops, library.digest) for library in self.channel.welcome.libraries]
+        agreed, self._differing = agreed.with_servers(theirs)
         self.index: Mapping[str, Any] = agreed.index
         self._names = agreed.names
         self.calls = [0] * len(agreed.names)
-        self.channel = Channel(transport, agreed, token, timeout)
         self.deadline, self.compress, self.cache_bytes = deadline, compress, cache_bytes
         self._cache, self._quota_errors, self._reused = UploadCache(), 0, 0
         self._empty: RPCTensor | None = None
@@ -226,10 +228,7 @@ class Session(Creation, Engine):
         if why := torchnp.table.reason(plan.name):
             return MissingOperator(f"{plan.name}: torchnp does not provide it: it {why}")
         if plan.func.namespace not in OWN:
-            error = MissingOperator(
-                f"{plan.name} is another library's operator, and a server runs those of {' and '.join(OWN)} alone: publish() "
-                "what it takes, call it here and send() what it gives, or write it with torch's own operators"
-            )
+            error = MissingOperator(f"{plan.name} is another library's operator, {self._why_not(plan.func.namespace)}")
             error.reason = "another library's operator"
             return error
         if plan.name in torchnp.table and not wire.can_travel(torchnp.table.schemas[plan.name]):
@@ -239,6 +238,20 @@ class Session(Creation, Engine):
             error.reason = "arguments or results are not all tensors or numbers"
             return error
         return missing_operator(plan, "the server's table has no such row", self.index, needed_by, inner)
+
+    def _why_not(self, library: str) -> str:
+        """Say why the server does not run an operator of another library."""
+        if library in self._differing:
+            return f"and {self.name} has other rows for {library} than this process: install the same packages on both sides"
+        instead = (
+            "publish() what it takes, call it here and send() what it gives, or write it with torch's own operators"
+        )
+        if f"{library}::" in {name.partition("::")[0] + "::" for name in self._names}:
+            return f"and it has no row, or results that cannot be sent to a server: {instead}"
+        return (
+            f"and the server runs only those of {' and '.join(OWN)}: start it with torchnp serve --libraries {library} if "
+            f"there are rows for it, or {instead}"
+        )
 
     def dataset(self, name: str) -> RPCTensor:
         """Return a read-only handle on an owner's dataset.
@@ -462,6 +475,7 @@ def local(
     limits: Limits = Limits(),
     table: Any = None,
     ledger: Any = None,
+    libraries: Any = None,
     compress: bool = False,
     cache_bytes: int = 0,
 ) -> Session:
@@ -477,6 +491,8 @@ def local(
         Kernels by full overload name, which replace torchnp's table.
     ledger : str or Path, optional
         The ledger of the datasets' privacy budgets.
+    libraries : sequence of str, optional
+        Other libraries whose operators the server runs, such as ``["torchvision"]``.
     compress, cache_bytes
         As for `connect`.
 
@@ -485,10 +501,11 @@ def local(
     Session
         An open session; a context manager that closes itself.
     """
-    service = Service(table, datasets, None, limits, ledger=ledger)
+    service = Service(table, datasets, None, limits, ledger=ledger, libraries=libraries)
     number = next(_numbers)
     transport = InProcess(Connection(service, f"local session {number}"))
-    return Session(transport, agreed=service.agreement, number=number, compress=compress, cache_bytes=cache_bytes)
+    agreed = None if table is None else service.agreement
+    return Session(transport, agreed=agreed, number=number, compress=compress, cache_bytes=cache_bytes)
 
 
 __all__ = ["Session", "Stats", "local"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from torchnp.rpc.server.config.settings import FLAG, PATTERNS, SETTINGS
+from torchnp.rpc.server.config.settings import FLAG, NAMESPACES, PATTERNS, SETTINGS
 
 
 def add_options(parser: argparse.ArgumentParser, port: int) -> None:
@@ -28,5 +28,10 @@ def add_options(parser: argparse.ArgumentParser, port: int) -> None:
         if row.kind is FLAG:
             add(name, action=argparse.BooleanOptionalAction, help=told)
         else:
-            add(name, metavar=row.kind.metavar, action="append" if row.kind is PATTERNS else "store", help=told)
+            add(
+                name,
+                metavar=row.kind.metavar,
+                action="append" if row.kind in (PATTERNS, NAMESPACES) else "store",
+                help=told,
+            )
     parser.set_defaults(default_port=port)

@@ -108,6 +108,8 @@ FLAG = SettingKind("true or false", _flag, "BOOL")
 TEXTS = SettingKind("a list of texts that is not empty", _texts, "NAMES")
 PATTERNS = SettingKind('a list of operators or patterns of them: ["aten::mm", "aten::add*"]', _texts, "PATTERN")
 
+NAMESPACES = SettingKind('a list of libraries: ["torchvision"]', _texts, "NAME")
+
 
 class Setting(NamedTuple):
     """One setting of a server.
@@ -172,6 +174,7 @@ SETTINGS = (
         "allow", PATTERNS, None, "an operator, or a pattern of operators, that clients may use; all others are refused",
         "all", of_token=True,
     ),
+    Setting("libraries", NAMESPACES, None, "another library whose operators clients may use, such as torchvision", "none"),
     Setting("log_level", _choice(LEVELS), "INFO", "what is logged: DEBUG, INFO, WARNING or ERROR"),
     Setting("log_format", _choice(FORMATS), "text", "how it is logged: text, or json for an object a line"),
     Setting("metrics", ADDRESS, None, "where Prometheus finds counts, at /metrics: a port of loopback, or HOST:PORT", "nowhere"),

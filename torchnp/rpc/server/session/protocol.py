@@ -63,7 +63,9 @@ def greet(
         )
     datasets = [wire.Dataset(n, torchnp.dtypes.dtype_name(a.dtype), list(a.shape)) for n, a in rights.datasets.items()]
     limits = rights.limits
-    return rights, wire.encode(wire.Welcome(torchnp.__version__, limits.max_bytes, limits.max_objects, datasets))
+    libraries = [wire.Library(name, *about) for name, about in ours.libraries.items()]
+    welcome = wire.Welcome(torchnp.__version__, limits.max_bytes, limits.max_objects, datasets, libraries)
+    return rights, wire.encode(welcome)
 
 
 def _with_target(package: str) -> str:

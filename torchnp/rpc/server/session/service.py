@@ -45,6 +45,9 @@ class Service:
         Clients that have a token and rights of their own.
     allow : sequence of str, optional
         Operators or patterns that clients may use; all operators by default.
+    libraries : sequence of str, optional
+        Namespaces of other libraries, such as ``torchvision``, whose operators clients may use. Clients need the same
+        rows for them.
     """
 
     def __init__(
@@ -57,11 +60,16 @@ class Service:
         ledger: str | Path | None = None,
         tokens: Sequence[Token] = (),
         allow: Sequence[str] | None = None,
+        libraries: Sequence[str] | None = None,
     ) -> None:
         if type(bucket) not in (int, float) or not 0 <= bucket <= 10:
             raise ValueError(f"a bucket is a number of seconds from 0 to 10, not {bucket!r}")
         self._room = Room(REMEMBERED)
         self.agreement = agreement() if table is None else Agreement(table)
+        if libraries:
+            if table is not None:
+                raise ValueError("libraries are those of torchnp.table: give no table of your own beside them")
+            self.agreement = self.agreement.with_libraries(libraries)
         if token is not None and not isinstance(token, str):
             raise TypeError(f"a token is a string, not a value of type {type(token).__name__}")
         if token is not None and not 0 < len(token.encode(errors="replace")) <= wire.MAX_TOKEN:
@@ -117,6 +125,7 @@ class Service:
     def summary(self) -> str:
         """Return a summary of operators, datasets and clients, one per line."""
         lines = [f"operators: {len(self.agreement.names)}"]
+        lines += [f"library {name}: {ops} of these" for name, (ops, _) in self.agreement.libraries.items()]
         lines += [
             f"dataset {name}: {dtypes.dtype_name(a.dtype)} {tuple(a.shape)}, {a.nbytes:,} bytes"
             for name, a in self.datasets.items()

@@ -330,6 +330,7 @@ def serve(
     ledger: str | Path | None = None,
     tokens: Sequence[Token] = (),
     allow: Sequence[str] | None = None,
+    libraries: Sequence[str] | None = None,
     metrics: tuple[str, int] | None = None,
     tls_cert: str | Path | None = None,
     tls_key: str | Path | None = None,
@@ -356,6 +357,8 @@ def serve(
         Kernels by full overload name, instead of torchnp's table.
     tokens, allow : sequence of Token, sequence of str
         Clients that have a token and rights of their own; operators, or patterns of operators, that clients may use.
+    libraries : sequence of str, optional
+        Other libraries whose operators clients may use: see `Service`.
     metrics : (str, int), optional
         Host and port of Prometheus metrics at ``/metrics``; port 0 picks a free port.
     tls_cert, tls_key, tls_client_ca : str or Path, optional
@@ -370,7 +373,7 @@ def serve(
         An argument is invalid, for example a host other than loopback without a token; or the port cannot be bound.
     """
     tls = None if tls_cert is tls_key is tls_client_ca is None else ServerCertificates(tls_cert, tls_key, tls_client_ca)
-    service = Service(table, datasets, token, limits, bucket, ledger, tokens, allow)
+    service = Service(table, datasets, token, limits, bucket, ledger, tokens, allow, libraries)
     server = Server(service, host, port, max_clients, max_memory, tls, grpc)
     if check:
         print(service.summary())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchnp import cli
-from torchnp.rpc.server.owner_ops import listed, table
+from torchnp.rpc.server.row_preserving_ops import listed, table
 from torchnp.rpc.server.session.service import Service
 
 DOCS = Path(__file__).parents[3] / "docs" / "privacy_reference.md"
@@ -36,5 +36,5 @@ def test_the_docs_have_the_same_list():
     text = DOCS.read_text()
     found = text.partition("<!-- torchnp owner ops -->\n")[2].partition("<!-- end -->")[0].strip()
     assert found == table(), (
-        "put the output of torchnp.rpc.server.owner_ops.table() between the marks in docs/privacy_reference.md"
+        "put the output of torchnp.rpc.server.row_preserving_ops.table() between the marks in docs/privacy_reference.md"
     )

@@ -18,8 +18,8 @@ def add(app: Any, page: str, template: str, context: dict[str, Any], doctree: An
     """Give a page the links of its sidebar, if it has one."""
     title, links = of(page)
     if links:
-        context["beside"] = {"title": title, "links": links}
-        context["sidebars"] = ["beside.html"]
+        context["page_links"] = {"title": title, "links": links}
+        context["sidebars"] = ["sidebar_links.html"]
 
 
 def of(page: str) -> tuple[str, list[tuple[str, str]]]:
