@@ -355,10 +355,8 @@ def serve(
         Number of sessions at a time; bytes that they may hold together, which also limit each process's address space.
     table : mapping, optional
         Kernels by full overload name, instead of torchnp's table.
-    tokens, allow : sequence of Token, sequence of str
-        Clients that have a token and rights of their own; operators, or patterns of operators, that clients may use.
-    libraries : sequence of str, optional
-        Other libraries whose operators clients may use: see `Service`.
+    tokens, allow, libraries : sequence of Token, sequence of str, sequence of str
+        Clients with a token and rights of their own; operators, or patterns, that clients may use; see `Service`.
     metrics : (str, int), optional
         Host and port of Prometheus metrics at ``/metrics``; port 0 picks a free port.
     tls_cert, tls_key, tls_client_ca : str or Path, optional
