@@ -362,8 +362,7 @@ def serve(
     tls_cert, tls_key, tls_client_ca : str or Path, optional
         PEM files: the server's certificate and key for TLS, and the CAs that may sign clients' certificates.
     grpc, check, reread : bool, bool, callable or None
-        ``grpc``: speak gRPC. ``check``: only validate the arguments and print what would be served. ``reread``: called
-        at each SIGHUP; it returns all tokens, and sessions of other clients then end.
+        ``grpc``: speak gRPC. ``check``: only print what would be served. ``reread``: called at each SIGHUP, returns all tokens.
 
     Raises
     ------
