@@ -23,12 +23,30 @@ def case_of(op, *arrays, rest=()):
 def test_calls_are_scaled_until_torch_takes_them(op):
     bases = recorded(Task(source_of()[op], large_calls.best_dtype(source_of()[op])), frozenset([op]), 0)[op]
     found = scaled(op, bases)
-    assert 1 <= len(found) <= large_calls.CALLS
+    rows = [case for case in found if large_calls.is_row_major(case)]
+    assert 1 <= len(rows) <= large_calls.CALLS + large_calls.FORMS and len(found) > len(rows)
     for case in found:
         seen = TorchDevice("cpu").execute(case)
         sizes = [a.size for a in case.arrays()] + [r.size for r in seen.results if isinstance(r, np.ndarray)]
         assert not seen.error and LEAST <= max(sizes) <= MOST
     assert [c.digest for c in found] == [c.digest for c in scaled(op, bases)]  # the same in each run
+
+
+def test_few_positions_in_large_arrays_of_either_layout():
+    op = "aten::index_add_"
+    source = source_of()[op]
+    found = scaled(op, recorded(Task(source, large_calls.best_dtype(source)), frozenset([op]), 0)[op])
+    few = [case.arrays() for case in found if case.arrays()[1].size < 100]
+    assert len(few) == 2 and all(x.size >= LEAST for x, *_ in few)
+    assert {x.strides[0] < x.strides[-1] for x, *_ in few} == {True, False}
+
+
+def test_a_transposed_call_has_the_same_values():
+    x = np.random.rand(300, 400).astype(np.float32)
+    case = large_calls.transposed(case_of("aten::add.Tensor", x, x[0].copy()))
+    a, b = case.arrays()
+    assert a.strides == (4, 1200) and b.strides == (4,) and np.array_equal(a.on(case.buffers), x)
+    assert large_calls.transposed(case_of("aten::exp", x[0].copy())) is None
 
 
 def test_shapes_that_belong_together_are_scaled_together():

@@ -457,7 +457,7 @@ ADVISED = {
     "np.median": (lambda x: np.median(x), "torch.median", "the lower of the two in the middle"),
     "np.dot": (lambda x: np.dot(x, x), "torch.dot", "dot takes two vectors"),
     "np.split": (lambda x: np.split(x, 2), "torch.split", "takes the size of the pieces"),
-    "np.array_split": (lambda x: np.array_split(x, 2), "torch.tensor_split", "tensor_split takes a tensor of int64"),
+    "np.array_split": (lambda x: np.array_split(x, 2), "torch.tensor_split", "accepts index tensors only of int64"),
     "np.transpose": (lambda x: np.transpose(x), "torch.permute", "torch.transpose swaps two dimensions"),
     "np.linalg.inv": (lambda x: np.linalg.inv(x), "torch.linalg.inv", "linear algebra refuses integers"),
     "np.fft.fft": (lambda x: np.fft.fft(x), "torch.fft.fft", "norm= means the same in both"),
