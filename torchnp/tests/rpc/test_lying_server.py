@@ -29,7 +29,12 @@ def authority(tmp_path_factory):
     return Authority(tmp_path_factory.mktemp("authority"), "ours")
 
 
-@pytest.fixture(params=["local", "tcp", "tls", "grpc", "grpcs"])
+# A server of this process forks it, while threads of other tests may be in gRPC, which is not made for that: seldom, the
+# session's process dies. A server in a process of its own forks before it starts gRPC.
+OVER_GRPC = [pytest.param(kind, marks=pytest.mark.weekly) for kind in ("grpc", "grpcs")]
+
+
+@pytest.fixture(params=["local", "tcp", "tls", *OVER_GRPC])
 def lied_to(request, authority, monkeypatch):
     """What gives a session with a server whose answers to PUBLISH are a function's."""
 
