@@ -119,7 +119,7 @@ def unasked(request, array):
 
 
 # In process frames are acted on in the caller's thread, which is at it as long as its own server is.
-@pytest.mark.parametrize("lied_to", ["tcp", "tls", "grpc", "grpcs"], indirect=True)
+@pytest.mark.parametrize("lied_to", ["tcp", "tls", *OVER_GRPC], indirect=True)
 def test_replies_to_nothing_fill_no_memory(lied_to):
     with lied_to(unasked) as session:
         session.deadline = 3.0
