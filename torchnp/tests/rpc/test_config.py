@@ -140,6 +140,7 @@ cpu_seconds = 3600
 bucket_ms = 10
 max_clients = 8
 allow = ["aten::*"]
+libraries = ["torchvision"]
 log_level = "warning"
 log_format = "json"
 metrics = 9100
@@ -189,7 +190,8 @@ def test_a_file_says_everything_that_the_command_line_can(folder, told):
     assert {name: a.shape for name, a in arrays.items()} == {"people": (3, 2), "digits.x": (4, 2), "digits.y": (4,)}
     assert told == {
         "host": "0.0.0.0", "port": 7000, "token": "sesame", "ledger": f"{folder}/ledger.db", "limits": limits,
-        "max_clients": 8, "max_memory": 4 << 30, "bucket": 0.01, "allow": ("aten::*",), "metrics": ("127.0.0.1", 9100),
+        "max_clients": 8, "max_memory": 4 << 30, "bucket": 0.01, "allow": ("aten::*",), "libraries": ("torchvision",),
+        "metrics": ("127.0.0.1", 9100),
         "check": False, "tls_cert": f"{folder}/server.pem", "tls_key": f"{folder}/key.pem",
         "tls_client_ca": f"{folder}/ca.pem", "grpc": True,
     }  # fmt: skip
