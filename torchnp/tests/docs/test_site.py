@@ -74,7 +74,7 @@ def test_the_start_page_shows_what_the_libraries_print():
 
 
 def test_an_operator_has_its_family_beside_it():
-    beside = re.findall(r'<nav class="beside".*?</nav>', texts()["ops/aten.var.html"], re.DOTALL)
+    beside = re.findall(r'<nav class="page-links".*?</nav>', texts()["ops/aten.var.html"], re.DOTALL)
     assert len(beside) == 1 and 'href="aten.std.html"' in beside[0]
     assert texts()["ops/aten.var.html"].count('aria-current="page">var<') == 1
 
