@@ -137,14 +137,14 @@ def put_together(config: pytest.Config, parts: list[Path]) -> str:
     return "\n".join(lines)
 
 
-MANY = 8  # draws of each overload from which on all overloads are also called with invalid arguments
+ALL_INVALID = 8  # with at least so many draws of each overload, every overload is also called with invalid arguments
 
 
-def is_drawn_daily(task: Task) -> bool:
-    """Return whether a task of drawn calls runs even if few are asked for: invalid calls do for a quarter of overloads."""
+def is_drawn(task: Task, draws: int) -> bool:
+    """Return whether a task of random calls runs; with few draws, a quarter of the tasks with invalid arguments run."""
     from .generate.task import BROKEN
 
-    return not task.source.startswith(BROKEN) or not zlib.crc32(task.source.encode()) % 4
+    return draws >= ALL_INVALID or not task.source.startswith(BROKEN) or not zlib.crc32(task.source.encode()) % 4
 
 
 def is_usual(source: str, dtype: str) -> bool:
@@ -218,8 +218,8 @@ class Run:
         for source in sources:
             if source.startswith(DRAWN):
                 ops = [op for op in drawn_families()[source.removeprefix(DRAWN)] if op in self.backend.ops]
-                tasks = plan(ops, get("--opinfo-draws"), by_rule=False)
-                self.tasks[source] = [task for task in tasks if get("--opinfo-draws") >= MANY or is_drawn_daily(task)]
+                draws = get("--opinfo-draws")
+                self.tasks[source] = [task for task in plan(ops, draws, by_rule=False) if is_drawn(task, draws)]
             else:
                 called = source not in reached or any(op in self.backend.ops for op in reached[source])
                 some = self.quick and not get("--opinfo-dtypes")

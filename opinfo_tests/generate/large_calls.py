@@ -172,9 +172,7 @@ def scaled(op: str, bases: list[Case]) -> list[Case]:
     calls = FORMS if all_schemas()[op].mutates else CALLS
     usual = accepted(product(WAYS, bases), calls)
     few = accepted(product(WAYS_OF_FEW, bases), FORMS)
-    relaid = [case for case in map(transposed, usual) if case is not None][:1] + [
-        case for case in map(transposed, few) if case is not None
-    ]
+    relaid = [*filter(None, map(transposed, usual))][:1] + [*filter(None, map(transposed, few))]
     return usual + few + [case for case in relaid if is_accepted(case)]
 
 
@@ -357,6 +355,8 @@ def resized(case: Case, resize: Resize, times: int, only: frozenset[Array] | Non
                 if matrices and is_float(values.dtype)
                 else values_like(values, shape)
             )
+            if is_offsets(case, a):
+                more.sort()
             buffers[a.buffer], made[a] = laid_out_like(a, more)
     if not made:
         return None
@@ -364,6 +364,12 @@ def resized(case: Case, resize: Resize, times: int, only: frozenset[Array] | Non
     lists = lambda x: [sizes.get(n, n) for n in x] if is_shape(x, case) else x
     kwargs = {k: lists(a) for k, a in case.kwargs.items()}
     return swapped(replace(case, args=tuple(map(lists, case.args)), kwargs=kwargs, buffers=buffers), made)
+
+
+def is_offsets(case: Case, a: Array) -> bool:
+    """Return whether an array has the starts of bags, which are sorted: torch reads outside its arguments otherwise."""
+    named = [*zip((arg.name for arg in all_schemas()[case.op].args), case.args), *case.kwargs.items()]
+    return any(x is a and name == "offsets" for name, x in named)
 
 
 def swapped(case: Case, arrays: dict[Array, Array]) -> Case:

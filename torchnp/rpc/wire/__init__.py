@@ -274,7 +274,7 @@ class Dataset(_Frame):
 
 
 class Library(_Frame):
-    """Another library whose operators the server runs: see `Agreement.with_servers`."""
+    """Another library whose operators the server runs: see `Agreement.with_server_libraries`."""
 
     name: Name
     ops: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIBRARY_OPS)]

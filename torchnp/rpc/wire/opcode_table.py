@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torchnp
@@ -96,26 +96,31 @@ class Agreement:
             if not isinstance(library, str) or library in OWN or not import_rows(library):
                 known = ", ".join(offered()) or "none"
                 raise ValueError(f"{library!r} is no library with rows in torchnp.table; those with rows are {known}")
-            names = operators_of(library)
+            names, digest = operators_of(library)
             if not names:
                 raise ValueError(f"no operator of {library!r} can be sent to a server: see torchnp.rpc.wire.can_travel")
             larger.names += names
-            larger.libraries[library] = len(names), _digest(map(torchnp.table.schemas.__getitem__, names))
+            larger.libraries[library] = len(names), digest
         larger.index = {name: i for i, name in enumerate(larger.names)}
         larger.schemas = torchnp.table.schemas
         return larger
 
-    def with_servers(self, libraries: Sequence[tuple[str, int, str]]) -> tuple[Agreement, set[str]]:
-        """Return an agreement, for a client, that includes a server's libraries, and those that differ here.
+    def with_server_libraries(self, libraries: Iterable[tuple[str, int, str]]) -> tuple[Agreement, set[str]]:
+        """Return an agreement, for a client, that includes a server's libraries, and the names of those that differ here.
 
-        ``libraries`` has the name, the number of operators and the digest of each, in the server's order. A library
-        differs if this process has no rows for it, or others; its operators have numbers, but no names.
+        A library differs if this process has no rows for it, or rows with other schemas. Its operators take up numbers,
+        but cannot be called.
+
+        Parameters
+        ----------
+        libraries : iterable of (str, int, str)
+            Name, number of operators, and digest of each library, in the server's order.
         """
         larger, differing = copy.copy(self), set()
         larger.index, larger.libraries = dict(self.index), {}
         for library, count, digest in libraries:
-            names = _operators_here(library)
-            if (len(names), _digest(map(torchnp.table.schemas.__getitem__, names))) == (count, digest):
+            names, own_digest = _operators_here(library)
+            if (len(names), own_digest) == (count, digest):
                 larger.index |= {name: len(larger.names) + i for i, name in enumerate(names)}
                 larger.libraries[library] = count, digest
             else:
@@ -125,26 +130,28 @@ class Agreement:
         return larger, differing
 
 
-def _operators_here(library: str) -> tuple[str, ...]:
-    """Return the operators of a library that a server names; none if there are no rows for it, or they fail to load."""
+def _operators_here(library: str) -> tuple[tuple[str, ...], str]:
+    """Return `operators_of` a library that a server names; no names if there are no rows for it, or they fail to load."""
     try:
-        return operators_of(library) if library not in OWN and import_rows(library) else ()
+        known = library not in OWN and import_rows(library)
     except ImportError:
-        return ()
+        known = False
+    return operators_of(library) if known else ((), "")
 
 
-def operators_of(library: str) -> tuple[str, ...]:
-    """Return the overloads of another library, whose rows are imported, that a server can run.
+def operators_of(library: str) -> tuple[tuple[str, ...], str]:
+    """Return the overloads of another library that a server can run, and the digest of their schemas.
 
-    In-place and ``out=`` forms are left out, because the client derives them from these.
+    The library's rows must have been imported. In-place and ``out=`` forms are left out, because the client derives them
+    from the functional overloads.
     """
     schemas = {n: s for n, s in torchnp.table.schemas.items() if n.startswith(f"{library}::") and n in torchnp.table}
-    return tuple(sorted(name for name, schema in schemas.items() if not schema.mutates and can_travel(schema)))
+    names = tuple(sorted(name for name, schema in schemas.items() if not schema.mutates and can_travel(schema)))
+    return names, _digest(schemas[name] for name in names)
 
 
 def _digest(schemas: Iterable[Any]) -> str:
-    text = "\n".join(map(str, schemas))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256("\n".join(map(str, schemas)).encode()).hexdigest()[:32]
 
 
 _default: list[Agreement] = []

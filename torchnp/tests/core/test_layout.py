@@ -247,3 +247,19 @@ def test_batch_norm_is_row_major_where_its_input_is_that_too(shape, strides, par
         wanted = getattr(getattr(torch.ops.aten, packet), overload or "default")(*args)[0]
         found = torchnp.table[f"aten::{name}"](*(to_numpy(a) if isinstance(a, torch.Tensor) else a for a in args))[0]
         assert tuple(s // 4 for s in found.strides) == wanted.stride(), name
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_out_takes_a_result_in_any_layout(monkeypatch, transposed):
+    """The result is copied into ``out=`` without being laid out before, unless ``out=`` is resized."""
+    x, index = np.arange(20.0, dtype=np.float32).reshape(5, 4).T, np.zeros((2, 2), np.int64)
+    wanted = aten.scatter.value(x, 0, index, 7.0)
+    out = np.empty((5, 4), np.float32).T if transposed else np.empty((4, 5), np.float32)
+    strides, copies = out.strides, []
+    place = stride_rules.place
+    monkeypatch.setattr(stride_rules, "place", lambda a, to: copies.append(a) or place(a, to))
+    assert aten.scatter.value_out(x, 0, index, 7.0, out=out) is out
+    assert np.array_equal(out, wanted) and out.strides == strides and not copies
+    resized = np.empty((0,), np.float32)
+    aten.scatter.value_out(x, 0, index, 7.0, out=resized)
+    assert copies and resized.shape == wanted.shape and resized.strides == wanted.strides

@@ -112,7 +112,7 @@ def test_numbers_follow_the_servers_order():
     agreed = wire.agreement().with_libraries(["torchvision"])
     (count, digest) = agreed.libraries["torchvision"]
     theirs = [("unknown", 7, "x"), ("torchvision", count, digest), ("aten", 3, digest)]
-    mine, differing = wire.agreement().with_servers(theirs)
+    mine, differing = wire.agreement().with_server_libraries(theirs)
     assert differing == {"unknown", "aten"} and mine.digest == agreed.digest
     first = min(i for name, i in mine.index.items() if name.startswith("torchvision::"))
     assert first == len(wire.agreement().names) + 7 and len(mine.names) == len(agreed.names) + 10

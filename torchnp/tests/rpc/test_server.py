@@ -73,8 +73,7 @@ print(torch_like)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="times are read from /proc")
 def test_a_server_starts_in_the_time_of_ten_imports_of_numpy(tmp_path, monkeypatch):
-    """Six, in fact. Processor time of both, with compiled modules, as after an installation: a slow or a loaded machine
-    is no failure."""
+    """It takes about six. Both are processor times with compiled modules, so a slow or loaded machine does not fail."""
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
 

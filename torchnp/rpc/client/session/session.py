@@ -137,7 +137,8 @@ class Session(Creation, Engine):
         self.name = transport.name
         self.channel = Channel(transport, agreed, token, timeout)
         theirs = [(library.name, library.ops, library.digest) for library in self.channel.welcome.libraries]
-        agreed, self._differing = agreed.with_servers(theirs)
+        agreed, self._differing = agreed.with_server_libraries(theirs)
+        self._libraries = agreed.libraries
         self.index: Mapping[str, Any] = agreed.index
         self._names = agreed.names
         self.calls = [0] * len(agreed.names)
@@ -240,14 +241,14 @@ class Session(Creation, Engine):
         return missing_operator(plan, "the server's table has no such row", self.index, needed_by, inner)
 
     def _why_not(self, library: str) -> str:
-        """Say why the server does not run an operator of another library."""
+        """Say why the server cannot run an operator of another library, and what to do."""
         if library in self._differing:
             return f"and {self.name} has other rows for {library} than this process: install the same packages on both sides"
         instead = (
             "publish() what it takes, call it here and send() what it gives, or write it with torch's own operators"
         )
-        if f"{library}::" in {name.partition("::")[0] + "::" for name in self._names}:
-            return f"and it has no row, or results that cannot be sent to a server: {instead}"
+        if library in self._libraries:
+            return f"which has no row, or whose arguments and results are not all tensors of known shapes: {instead}"
         return (
             f"and the server runs only those of {' and '.join(OWN)}: start it with torchnp serve --libraries {library} if "
             f"there are rows for it, or {instead}"
