@@ -14,7 +14,7 @@ from .constraints import constraint as con
 from .constraints.quantized import UNCHECKED
 from .constraints.table import constraint_of, family
 from .samples.extra.all_rows import UNREACHED
-from .samples.extra.quantized import NO_CPU_FAMILIES
+from .samples.extra.internal_operators import NO_CPU_FAMILIES
 
 # Types of arguments that no case can contain.
 UNDRAWN = (

@@ -10,12 +10,12 @@ from .conversions import CONVERSIONS
 from .edges import EDGES
 from .general import GENERAL
 from .indexing import INDEXING
+from .internal_operators import INTERNAL_OPERATORS, NO_CPU
 from .large import LARGE
 from .layers import LAYERS
-from .low_bit import LOW_BIT
 from .matrices import MATRICES
 from .pointwise import POINTWISE
-from .quantized import NO_CPU, QUANTIZED
+from .quantized import LOW_BIT, QUANTIZED
 from .signals import ELSEWHERE, PHILOX, PHILOX_RANDINT, SIGNALS
 from .strided import STREWN
 from .targets import TARGETS
@@ -29,6 +29,7 @@ ROWS = "\n".join(
     for text in (
         GENERAL,
         QUANTIZED,
+        INTERNAL_OPERATORS,
         SIGNALS,
         EDGES,
         BRANCHES,

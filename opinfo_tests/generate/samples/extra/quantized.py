@@ -1,4 +1,4 @@
-"""Rows for low-bit products, fake quantization and other CPU operators that OpInfo lacks."""
+"""Rows for products of low-bit weights, scaled and grouped products, and fake quantization."""
 
 # Each line has the dtypes, the overload and the arguments, as in `general`.
 QUANTIZED = """
@@ -129,106 +129,134 @@ s    _saturate_weight_to_fp16  (x(3,4).t() * 1e5)
 s    _saturate_weight_to_fp16  (x(5) * 7e4)
 s    _saturate_weight_to_fp16  (x(9) * float('inf'))
 s    _saturate_weight_to_fp16  (x(2,2,2))
--    _assert_async  (torch.tensor(1.5))
--    _assert_async.msg  (torch.tensor([True]), 'message')
-fi   _functional_assert_async.msg  (torch.tensor(1), 'message', x(2))
--    _assert_scalar  (1, 'message')
-fi   _functional_assert_scalar  (2.5, 'message', x(2))
--    sym_constrain_range  (3, min=1, max=5)
--    sym_constrain_range_for_size  (3, max=5)
-fi   _functional_sym_constrain_range  (3, 1, None, x(2))
-fi   _functional_sym_constrain_range_for_size  (3, None, 5, x(2))
--    _make_dep_token  (dtype=torch.float64)
--    _print  ('a line of _print')
--    cudnn_is_acceptable  (torch.ones(2))
--    _use_cudnn_rnn_flatten_weight  ()
-fibc requires_grad_  (x(3,4), False)
-fibc requires_grad_  (x(3,4), True)
-fibc _unpack_dual  (x(3,4), 0)
-fi   to_mkldnn_backward  (x(3), x(3))
--    _convert_indices_from_coo_to_csr  (torch.tensor([0,0,1,3]), 4, out_int32=True)
--    _convert_indices_from_csr_to_coo  (torch.tensor([[0,2,3],[0,1,3]]), torch.tensor([[0,1,1],[2,0,1]]), transpose=True)
--    _validate_compressed_sparse_indices  (True, torch.tensor([0,1,3]), torch.tensor([2,0,1]), 2, 3, 3)
--    _validate_compressed_sparse_indices  (False, torch.tensor([0,1,3]), torch.tensor([2,0,1]), 2, 3, 3)
--    _validate_compressed_sparse_indices  (False, torch.tensor([0,1,3],dtype=torch.int32), torch.tensor([2,0,1],dtype=torch.int32), 2, 3, 3)
--    _validate_compressed_sparse_indices  (True, torch.tensor([0,2,3]), torch.tensor([0,1,1]), 2, 3, 3)
--    _validate_compressed_sparse_indices  (True, torch.tensor([0,1,2]), torch.tensor([2,0,1]), 2, 3, 3)
--    _validate_compressed_sparse_indices  (False, torch.tensor([0,1,3]), torch.tensor([2,1,0]), 2, 3, 3)
--    _validate_compressed_sparse_indices  (True, torch.tensor([0,1,3]), torch.tensor([2,0,3]), 2, 3, 3)
-f    _validate_sparse_coo_tensor_args  (torch.tensor([[0,1,1],[2,0,2]]), x(3), [2,3], True)
-f    _validate_sparse_coo_tensor_args  (torch.tensor([[0,1,1],[2,0,2]]), x(3), [2,3], False, True)
-f    _validate_sparse_coo_tensor_args  (torch.tensor([[0,1,1],[2,2,0]]), x(3), [2,3], None, False)
-f    _validate_sparse_csr_tensor_args  (torch.tensor([0,1,3]), torch.tensor([2,0,1]), x(3), [2,3])
-f    _validate_sparse_csr_tensor_args  (torch.tensor([0,1,3]), torch.tensor([2,0,1]), x(3), [2,3], True)
-f    _validate_sparse_csc_tensor_args  (torch.tensor([0,1,3]), torch.tensor([2,0,1]), x(3), [3,2])
-f    _validate_sparse_csc_tensor_args  (torch.tensor([0,1,3]), torch.tensor([2,0,1]), x(3), [3,2], True)
-f    _validate_sparse_bsr_tensor_args  (torch.tensor([0,1,3]), torch.tensor([2,0,1]), x(3,2,2), [4,6])
-f    _validate_sparse_bsr_tensor_args  (torch.tensor([0,1,3]), torch.tensor([2,0,1]), x(3,2,2), [4,6], True)
-f    _validate_sparse_bsc_tensor_args  (torch.tensor([0,1,3]), torch.tensor([2,0,1]), x(3,2,2), [6,4])
-f    _validate_sparse_bsc_tensor_args  (torch.tensor([0,1,3]), torch.tensor([2,0,1]), x(3,2,2), [6,4], True)
-f    _validate_sparse_compressed_tensor_args  (torch.tensor([0,1,3]), torch.tensor([2,0,1]), x(3), [2,3], torch.sparse_csr)
-f    _validate_sparse_compressed_tensor_args  (torch.tensor([0,1,3]), torch.tensor([2,0,1]), x(3), [2,3], torch.sparse_csr, True)
-fi   _sparse_mm  (x(3,4), x(4,2))
-fi   _sparse_addmm  (x(2), x(3,4), x(4,2), beta=2)
-fi   _jagged_to_padded_dense_forward  (x(6,2), [torch.tensor([0,2,6])], [3], 7.0)
-fib  _padded_dense_to_jagged_forward  (x(2,5,3), [torch.tensor([0,2,6])], 6)
-fib  _padded_dense_to_jagged_forward  (x(2,5,3), [torch.tensor([0,2,6])])
-s    _padded_dense_to_jagged_forward  (x(2,5,3), [torch.tensor([0,2,6])], 7)
-s    _padded_dense_to_jagged_forward  (x(2,3,3), [torch.tensor([0,2,6])], 6)
-s    _padded_dense_to_jagged_forward  (x(2,3,2), [torch.tensor([0,3,4])])
-s    _padded_dense_to_jagged_forward  (x(2,3,2), [torch.tensor([0,3,6])], 6)
-s    _jagged_to_padded_dense_forward  (x(5,2), [torch.tensor([0,4,5])], [2], 0.0)
--    _nested_compute_contiguous_strides_offsets  (torch.tensor([[2,3,4],[4,3,5]]))
-f    _nested_tensor_from_mask_left_aligned  (x(2,3,4), torch.tensor([[True,True,False],[True,False,False]]))
-fibc set  (x(3,4))
-fibc set.source_Tensor  (x(3), x(4,3).t())
-fibc set_  (x(3,4))
-fibc set_.source_Tensor  (x(3), x(4,3).t())
-fibc set_.source_Tensor_storage_offset  (x(3), x(4,3), 2, [2,2], [3,1])
-fi   set_.source_Tensor_storage_offset  (x(1), x(8)[3:], 1, [2], [2])
-fi   set_.source_Tensor_storage_offset  (x(1), x(4,3)[1:,1:], 0, [2,2], [1,3])
-fi   set_.source_Tensor  (x(3), x(4,3)[1:,1:])
-fibc _foobar  (x(3,4))
--    _test_ambiguous_defaults.a  (torch.ones(2))
--    _test_ambiguous_defaults.b  (torch.ones(2))
-fibc _test_autograd_multiple_dispatch.fullcoverage  (x(3,4).t())
-fibc _test_autograd_multiple_dispatch.ntonly  (x(3,4), True)
-fibc _test_autograd_multiple_dispatch_view  (x(3,4))
-fibc _test_autograd_multiple_dispatch_view_copy  (x(3,4))
-b    _test_check_tensor  (x(3) | True)
-fibc _test_functorch_fallback  (x(3,4), x(3,4))
--    _test_optional_intlist  (torch.arange(3,dtype=torch.int32), [1,2,3])
--    _test_optional_filled_intlist  (torch.arange(2,dtype=torch.int32), [1,2])
-s    _test_optional_floatlist  (x(3), [1.5,2.0,3.0])
-fibc _test_parallel_materialize  (x(3,4), 2)
-fic  _test_serialization_subcmul  (x(3,4), x(3,4), 2)
-fibc _test_string_default  (x(3))
-fibc _test_warn_in_autograd  (x(3,4))
-s    _amp_update_scale.out  (torch.tensor(4.0), torch.tensor(1, dtype=torch.int32), torch.tensor(0.0), 2.0, 0.5, 2, out=torch.tensor(0.0))
-s    _amp_foreach_non_finite_check_and_unscale.out  ([x(3)], torch.tensor(0.0), torch.tensor(0.5), out=[torch.zeros(3)])
-s    _fused_sgd.out  ([x(3)], [x(3)], [], weight_decay=0.1, momentum=0.0, lr=0.1, dampening=0.0, nesterov=False,
-         maximize=False, is_first_step=True, out=[torch.zeros(3)])
-s    _fused_sgd.tensor_lr_out  ([x(3)], [x(3)], [], weight_decay=0.1, momentum=0.0, lr=torch.tensor(0.1),
-         dampening=0.0, nesterov=False, maximize=False, is_first_step=True, out=[torch.zeros(3)])
-s    _fused_adam.out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=0.1, beta1=0.9, beta2=0.99,
-         weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
-s    _fused_adam.tensor_lr_out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=torch.tensor(0.1),
-         beta1=0.9, beta2=0.99, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
-s    _fused_adamw.out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=0.1, beta1=0.9, beta2=0.99,
-         weight_decay=0.1, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
-s    _fused_adamw.tensor_lr_out  ([x(3)], [x(3)], [x(3)], [p(3)], [], [torch.ones(())], lr=torch.tensor(0.1),
-         beta1=0.9, beta2=0.99, weight_decay=0.1, eps=1e-8, amsgrad=False, maximize=False, out=[torch.zeros(3)])
-s    _fused_adagrad.out  ([x(3)], [x(3)], [p(3)], [torch.ones(())], lr=0.1, lr_decay=0.1, weight_decay=0.1, eps=1e-8,
-         maximize=False, out=[torch.zeros(3)])
-s    _fused_adagrad.tensor_lr_out  ([x(3)], [x(3)], [p(3)], [torch.ones(())], lr=torch.tensor(0.1), lr_decay=0.1,
-         weight_decay=0.1, eps=1e-8, maximize=False, out=[torch.zeros(3)])
 """
 
-# Families and overloads for which torch has no CPU kernel, but torchnp's table has.
-NO_CPU_FAMILIES = ("vendor_aliases",)
-NO_CPU = (
-    "mm.dtype", "bmm.dtype", "addmm.dtype", "baddbmm.dtype", "mm.dtype_out", "bmm.dtype_out", "addmm.dtype_out",
-    "baddbmm.dtype_out", "_scaled_grouped_mm", "_scaled_grouped_mm_v2", "_scaled_grouped_mm_v2.out", "pin_memory", "_pin_memory", "_pin_memory.out",
-    "record_stream", "native_norm", "native_norm.out", "native_norm.ScalarOpt_dim_dtype",
-    "native_norm.ScalarOpt_dim_dtype_out", "_resize_output_", "_resize_output", "_resize_output.out",
-)  # fmt: skip
+# Low-bit weights: values out of range, strided operands, too many scales or groups, sums that overflow before scaling.
+FEW = "(ints({0}) * 30 - 60).char()"
+WEIGHTS = [
+    *(f"f    _weight_int8pack_mm  ({a}, {b}, {s})"
+      for a in ("x(3,32)", "x(3,64)[:, :32]", "x(6,32)[::2]", "x(32,3).t()", "x(0,32)", "x(1,32).expand(3,32)")
+      for b, s in ((FEW.format("4,32"), "p(4)"), (FEW.format("4,32,2"), "p(4)"), (FEW.format("0,32"), "p(0)"))),
+    *(f"f    _weight_int8pack_mm  (torch.full((2,64), {n}).to(x(1).dtype), torch.full((3,64), 127).char(), "
+          f"torch.full((3,), {s}).to(x(1).dtype))"
+      for n, s in ((100.0, 1e-4), (3.0, 2.0))),
+    *(f"-    _convert_weight_to_int4pack_for_cpu  ((torch.arange({rows} * 4, dtype=torch.int32).view({rows}, "
+          f"4){change}), 2)"
+      for rows in (16, 32, 48, 64, 80)
+      for change in (" * 7", " - 9", " * 300")),
+    *(f"f    _weight_int4pack_mm_for_cpu  (ints(3,64).to(x(1).dtype), (ints({rows},32) * 77).byte(), 32, "
+          f"ints({groups},{rows},2).to(x(1).dtype))"
+      for rows in (16, 32, 48, 64, 80)
+      for groups in (2, 3)),
+    *(f"s    _dyn_quant_matmul_4bit  ({a}, torch.cat([ints(48) * 77.0, p({n})]), 32, 32, 3)"
+      for a in ("torch.tensor([127.,-128,0.5,1.5,2.5,-0.5,-1.5,-2.5] * 4).view(1,32)",
+          "torch.tensor([127.5,-127.5,0.5,1.5] * 8).view(1,32)", "torch.tensor([1.,-1] * 16).view(1,32)",
+          "torch.zeros(1,32)", "torch.tensor([255.,0,0.5,1.5,2.5,3.5,4.5,5.5] * 4).view(1,32)")
+      for n in (3, 6)),
+    *(f"-    _dyn_quant_matmul_4bit  (torch.full((2,32), {n}, dtype=torch.bfloat16), torch.cat([ints(48) * 77.0, "
+          f"torch.full((3,), {scale})]), 32, 32, 3)"
+      for n, scale in ((1e30, 1e10), (-1e30, 1e10), (1.7, 0.37), (3e38, 3.0))),
+]  # fmt: skip
+
+# Strided scales, a bias per column, results that overflow, empty dimensions, swizzles, strides of groups.
+F8 = "torch.float8_e4m3fn"
+SCALED = [
+    *(f"s    _scaled_mm  (torch.full((4,16), {n}).to({F8}), torch.full((16,5), {n}).to({F8}), {a}, {b}, {bias}, "
+          f"{result}, {out})"
+      for n in (0.5, 440.0)
+      for a, b in (("torch.tensor(1.)", "torch.tensor(1.)"), ("p(4,1)", "p(1,5)"), ("p(4,2)[:, :1]", "p(1,5)"),
+          ("p(4,1)", "p(5,1).t()"), ("p(4,1)", "p(1,10)[:, ::2]"))
+      for bias, result, out in (("None", "None", "None"), ("None", "torch.tensor(4.)", "None"),
+            ("None", "torch.tensor(4.)", F8), ("x(5)", "None", "torch.float32"), ("x(1,5)", "None", "torch.float32"),
+            ("x(5,1)", "None", "torch.float32"), ("x(1,1,5)", "None", "torch.float32"),
+            ("x(5).double()", "None", "torch.float32"), ("None", "torch.tensor(4.)", "torch.bfloat16"))),
+    *(f"s    _scaled_mm_v2  (torch.ones({n},{k}).to({F8}), torch.ones({k},{m}).to({F8}), [{a}], [{kind}], {sa}, "
+          f"[{b}], [{kind}], {sb}, None, torch.float32{dims})"
+      for n, k, m in ((4, 16, 5), (4, 0, 5), (0, 16, 5))
+      for kind, a, b in ((0, "torch.tensor(1.)", "torch.tensor(2.)"), (1, f"p({n},1)", f"p(1,{m})"),
+          (1, "p(9,1)", f"p(1,{m})"))
+      for sa, sb, dims in (("[0]", "[0]", ""), ("[]", "[]", ""), ("[0,1]", "[0]", ""), ("[1]", "[0]", ""),
+            ("[0]", "[0,1]", ""), ("[0]", "[0]", ", [1,0]"), ("[0]", "[0]", ", [0,1]"), ("[0]", "[0]", ", [1]"))),
+    *(f"f    _grouped_mm  ({a}, {b}{offs})"
+      for a, b, offs in (("x(2,8,12)[..., :8]", "x(2,8,8)", ""), ("x(2,8,20)[..., :8]", "x(2,8,8)", ""),
+          ("x(2,8,16)[..., 4:12]", "x(2,8,8)", ""), ("x(2,8,8)", "x(2,8,12)[..., :8]", ""),
+          ("x(1,8).expand(8,8)", "x(1,8,8)", ", torch.tensor([8], dtype=torch.int32)"),
+          ("x(64).as_strided((8,8),(4,1))", "x(1,8,8)", ", torch.tensor([8], dtype=torch.int32)"),
+          ("x(64).as_strided((8,8),(8,1))", "x(1,8,8)", ", torch.tensor([8], dtype=torch.int32)"),
+          ("x(99).as_strided((8,8),(1,4))", "x(1,8,8)", ", torch.tensor([8], dtype=torch.int32)"),
+        ("x(2,8,8)", "x(2,8,5)", ""), ("x(2,8,8)", "x(2,5,8).mT", ""), ("x(2,3,8)", "x(2,8,8)", ""),
+          ("x(8,8)", "x(2,3,8).mT", ", torch.tensor([4,8], dtype=torch.int32)"), ("x(1,1,8)", "x(1,8,8)", ""),
+          ("x(2,0,8)", "x(2,8,8)", ""))),
+]  # fmt: skip
+
+# Fake quantization of half precision, NaN and infinities, with fractional and out-of-range zero points; choice of
+# ranges.
+ENDS = "ends({0}).to(x(1).dtype)"
+FAKED = [
+    *(f"f    {op}  (ends(0.5, 1.5, 2.5, -0.5, 0.3, 1e9, -1e9, 3e30), {scale}, {zero}, {low}, {high})"
+      for op in ("fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine_cachemask")
+      for scale in (1.0, 0.1, 0.3)
+      for zero, low, high in ((0, -128, 127), (3, 0, 255), (0, 0, 0))),
+    *(f"f    fake_quantize_per_tensor_affine_cachemask  (torch.arange(-40, 40).to(x(1).dtype) * {step}, {scale}, "
+          f"0, -128, 127)"
+      for step, scale in ((0.05, 0.1), (0.15, 0.3), (0.035, 0.07), (0.005, 0.01))),
+    *(f"f    {op}  (ends(0.5, 1.5).reshape(2,4), torch.tensor([1.,0.1]), torch.tensor({zero}), 0, -8, 7)"
+      for op in ("fake_quantize_per_channel_affine", "fake_quantize_per_channel_affine_cachemask")
+      for zero in ("[0.5,1.5]", "[0.,300.]", "[-2.25,2.5], dtype=torch.float16", "[0,3], dtype=torch.int32",
+          "[0,300], dtype=torch.int32", "[0,3]")),
+    *(f"f    fake_quantize_per_channel_affine_cachemask  (x(2,3), torch.tensor([1.,0.1]){scale}, "
+          f"torch.tensor([0,3], dtype=torch.int32), {axis}, -8, 7)"
+      for scale in ("", ".bfloat16()", ".double()")
+      for axis in (0, -2, 1, 2, -1)),
+    *(f"s    _fake_quantize_learnable_per_tensor_affine{back}  ({grad}ends(0.5, 1.5, 2.5, 0.05, 0.15, 300., "
+          f"-300.), torch.tensor([{scale}]), torch.tensor([{zero}]), -8, 7, 0.5)"
+      for back, grad in (("", ""), ("_backward", "x(13), "))
+      for scale in (1.0, 0.1)
+      for zero in (0.5, 1.5, 2.5, -2.5, -3.0, 300.0, -300.0)),
+    *(f"s    _fake_quantize_learnable_per_channel_affine{back}  ({grad}ends(0.5, 1.5, 2.5, 0.05, 0.15, "
+          f"300.).reshape(2,6), torch.tensor([1.,0.1]), torch.tensor([{zero}]), 0, -8, 7, 0.5)"
+      for back, grad in (("", ""), ("_backward", "x(2,6), "))
+      for zero in ("0.5,1.5", "2.5,-2.5", "300.,-300.")),
+    *(f"s    _fake_quantize_learnable_per_tensor_affine_backward  (x(80), torch.arange(-40., 40) * {step}, "
+          f"torch.tensor([{scale}]), torch.tensor([{zero}]), -128, 127, 1.0)"
+      for step, scale in ((0.05, 0.1), (0.15, 0.3), (0.035, 0.07))
+      for zero in (0.0, 3.0, 2.5)),
+    *(f"s    _fake_quantize_learnable_per_channel_affine_backward  (x(2,80), torch.arange(-40., "
+          f"40).expand(2,80) * {step}, torch.tensor([{scale},{scale}]), torch.tensor([0.,3.]), 0, -128, 127, 1.0)"
+      for step, scale in ((0.05, 0.1), (0.15, 0.3), (0.035, 0.07))),
+    *(f"s    {op}  (torch.tensor({values}))"
+      for op in ("_choose_qparams_per_tensor", "fbgemm_linear_quantize_weight")
+      for values in ("[[1.,-1.]]", "[[0.,0.]]", "[[1e-40,0.]]", "[[3e-39,0.]]", "[[1e-44,-1e-44]]", "[[255.,0.5]]",
+          "[[254.5,-0.5]]", "[[127.5,-127.5]]", "[[1e-4,-3e-5]]", "[[3.,5.]]", "[[-3.,-5.]]", "[[3e38,-3e38]]")),
+    *(f"s    fbgemm_linear_quantize_weight  (torch.tensor({values}))"
+      for values in ("[[float('nan'),1.,-2.]]", "[[1.,float('nan'),-2.]]", "[[1.,2.],[float('nan'),-2.]]",
+          "[[float('nan'),float('nan')]]", "[[[1.,2.],[3.,4.]]]")),
+    *(f"s    choose_qparams_optimized  (x(40) * {k}, {n}, {bins}, {ratio}, {bits})"
+      for k in (1, 0.01, 3000)
+      for n, bins, ratio in ((40, 20, 0.5), (7, 200, 0.16), (0, 20, 0.5), (1, 20, 0.5))
+      for bits in (2, 4, 8)),
+    *(f"s    {op}  ({x}, torch.tensor([{on}]), torch.tensor([{faked}]), torch.tensor([{low}]), "
+      f"torch.tensor([{high}]), torch.ones(1), torch.zeros(1, dtype=torch.int32), {rate}, {least}, {most}, {axis}, "
+      f"{rows}, {symmetric})"
+      for op in ("fused_moving_avg_obs_fake_quant", "_fused_moving_avg_obs_fq_helper")
+        for x in ("x(3,4)", "torch.tensor([[1., float('inf')],[2.,3.]])", "torch.tensor([[1., -2.],[2.,3.]])")
+        for low, high in (("-1.", "2."), ("float('inf')", "-float('inf')"), ("-float('inf')", "float('inf')"))
+      for on, faked, rate, least, most, axis, rows, symmetric in ((1, 1, 0.01, 0, 255, 0, False, False),
+            (1, 1, 0.5, -128, 127, -1, False, True), (1, 0, 1.0, 0, 255, 1, False, False),
+            (0, 1, 0.5, 0, 15, 0, False, False)) if not (on == 0 and "inf" in low)),
+    *(f"s    {op}  (torch.full((2,2), {now}), torch.tensor([1]), torch.tensor([0]), torch.tensor([{old}]), "
+          f"torch.tensor([{old}]), torch.ones(1), torch.zeros(1, dtype=torch.int32), 0.5, 0, 255, 0)"
+      for op in ("fused_moving_avg_obs_fake_quant", "_fused_moving_avg_obs_fq_helper")
+      for now, old in ((3e38, -3e38), (-3e38, 3e38), (1e-45, 3e38))),
+    *(f"s    _fused_moving_avg_obs_fq_helper  (x(3,4), torch.tensor([{on}]), torch.tensor([{faked}]), "
+          f"torch.zeros({n}), torch.ones({n}), torch.ones({n}), torch.zeros({n}, dtype=torch.int32), 0.1, 0, 255, "
+          f"{axis}, True, False)"
+      for on in (0, 1)
+      for faked in (0, 1)
+      for axis, n in ((0, 3), (1, 4), (-2, 3), (1, 3))),
+    *(f"s    _saturate_weight_to_fp16  ((x({n}) * 1e5){turn})"
+      for n in ("3,4", "2,3,4", "5", "1,2,3,2")
+      for turn in ("", ".mT" if "," in n else "")),
+]  # fmt: skip
+
+LOW_BIT = "\n".join([*WEIGHTS, *SCALED, *FAKED]) + "\n"
