@@ -32,7 +32,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.rpc.client.transports.transport import Tcp, tls_context
 from torchnp.rpc.server.session.protocol import Connection
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 
 H = wire.Handle
 # Arguments on the server: objects 0 and 1 are square matrices, object 2 is a vector.
@@ -63,8 +63,8 @@ class Local:
     """A server in this process that gets the frames of a session."""
 
     def __init__(self, table: Any = None, side: int = 8) -> None:
-        self.service = Service(table)
-        self.connection = Connection(self.service)
+        self.state = ServerState(table)
+        self.connection = Connection(self.state)
         self.connection.known = True
         self.seq = self.id = 0
         for shape in ([side, side], [side, side], [side]):
@@ -84,7 +84,7 @@ class Local:
 
     def cost(self, name: str, args: list[Any], batches: int) -> float:
         """Return the microseconds per call of an operator."""
-        index = self.service.agreement.index[name]
+        index = self.state.agreement.index[name]
         count, seconds = 0 if "_." in name else 1, 0.0
         for _ in range(batches):
             seconds += self.take(bench_wire.batch_of(self.seq, self.id, index, args, count), bench_wire.OPS)
@@ -96,7 +96,7 @@ class Local:
         """Return a function that calls the kernel alone, with its arguments."""
         entries = self.connection.store.entries
         given = [entries[a.id].array if type(a) is H else a.items if type(a) is wire.Ints else a for a in args]
-        return partial(self.service.row(self.service.agreement.index[name]).run, *given)
+        return partial(self.state.row(self.state.agreement.index[name]).run, *given)
 
 
 # ---------------------------------------------------------------- processor time of all processes

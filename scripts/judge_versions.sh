@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 case ${1:-} in -h | --help) sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'; exit ;; esac
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} TORCH_CPP_LOG_LEVEL=ERROR
 home=${TORCHNP_VERSIONS:-versions}
-jobs=$(nproc)
+jobs=$(env -u OMP_NUM_THREADS nproc)  # nproc counts OMP_NUM_THREADS, if it is set
 mkdir -p "$home"
 mapfile -t known < <(PYTHONPATH=. python3 -c "from torchnp.core.target import KNOWN, spell; print(*map(spell, KNOWN), sep='\n')")
 asked=("${@:-${known[@]}}")

@@ -11,7 +11,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} TORCH_CPP_LOG_LEVEL=ERROR
-jobs=$(nproc)
+jobs=$(env -u OMP_NUM_THREADS nproc)  # nproc counts OMP_NUM_THREADS, if it is set
 week=$(date -u +%V)  # another choice of mutants and of calls each week
 logs=${TORCHNP_WEEKLY:-weekly}
 

@@ -11,7 +11,7 @@ import numpy as np
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_expand, check_type, require
 from torchnp.core.errors import expected_true, shape_text
-from torchnp.core.inplace_out_spec import Bound, Step, WriteSpec
+from torchnp.core.inplace_out_spec import Bound, Step, WriteSpec, resize
 from torchnp.core.python_scalars import number, real, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
@@ -22,7 +22,7 @@ from torchnp.kernels.arithmetic import add, div, mul
 from torchnp.kernels.copy import clone
 from torchnp.kernels.uniform_normal import FLOATS, arrange, fill, in_tiles, laid_like
 from torchnp.layout import stride_rules
-from torchnp.layout.overlap import check_target
+from torchnp.layout.overlap import check_apart, check_target
 from torchnp.random import TILE, Generator, default_generator
 from torchnp.threads import blocks
 
@@ -70,17 +70,9 @@ def _each(
     return arrange(out, shape, order)
 
 
-def _precheck_drawn(bound: Bound, outs: list[ndarray]) -> None:
-    """Check the dtype of ``out=``: torch draws the samples directly into it."""
-    if bound["self"].size:
-        require("bernoulli_tensor_cpu_self_", outs[0].dtype, _DRAWN)
-
-
 _declare = partial(rows, like=np.random.binomial, differs=["random-stream", "random-dtype", "missing-kernel"])
 _DOC = "1 with the probability that each element gives, else 0."
-_declare(
-    "bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source), _DOC, writes=WriteSpec(out=_precheck_drawn)
-)
+_declare("bernoulli", lambda x, source: _each(x.shape, x.dtype, x, None, source), _DOC)
 _DOC = "1 with probability p, else 0."
 _declare("bernoulli.p", lambda x, p, source: bernoulli_values(x.size, x.dtype, p, source).reshape(x.shape), _DOC)
 _DOC = "Fill with 1 (with probability p) or 0, drawn in memory order; `bernoulli.p` draws in row-major order."
@@ -88,6 +80,17 @@ _write = lambda x, p, source: fill(x, partial(bernoulli_values, x.size, x.dtype,
 _declare("bernoulli_.float", _write, _DOC, differs=["random-stream", "overlap-inplace", "missing-kernel"])
 _DOC = "1 with the probability in ``p``, else 0, in the dtype of ``self``."
 _declare("bernoulli.Tensor", lambda x, p, source: _each(x.shape, x.dtype, p, memory_order(x), source), _DOC)
+
+
+@kernel("bernoulli.out", differs=["random-stream"])
+def bernoulli_out(self, *, generator=None, out):
+    """1 with the probability that each element gives, else 0, drawn in the memory order of ``out``."""
+    out = out if out.shape == self.shape else resize(out, self.shape)
+    check_target(out)
+    check_apart(out, self)
+    out[...] = _each(out.shape, out.dtype, self, memory_order(out), generator)
+    return out
+
 
 # ---------------------------------------------------------------- dropout
 

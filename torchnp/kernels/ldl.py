@@ -12,6 +12,7 @@ from torchnp.core.errors import dim_out_of_range, no_dimensions, shape_text
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
+from torchnp.kernels.cholesky_triangular import linalg_solve_triangular
 from torchnp.kernels.lu import (
     check_inexact,
     check_lapack,
@@ -21,7 +22,6 @@ from torchnp.kernels.lu import (
     factored,
     raise_first,
 )
-from torchnp.kernels.triangular import linalg_solve_triangular
 
 ndarray = np.ndarray
 

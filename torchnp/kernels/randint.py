@@ -24,6 +24,7 @@ from torchnp.kernels.uniform_normal import (
     LARGEST,
     filled,
     filled_like,
+    filled_out,
     in_tiles,
     laid_like,
     strided_size,
@@ -167,6 +168,10 @@ def _randint(*, low=0, high, size, **options):
     return filled(size, values=_between(low, high), **options)
 
 
+def _randint_out(*, low=0, high, size, generator=None, out):
+    return filled_out(size, values=_between(low, high), generator=generator, out=out)
+
+
 def _randint_like(self, *, low=0, high, **options):
     if isinstance(high, ndarray):
         check(high.ndim == 0, "high must be a scalar tensor and on CPU")
@@ -178,6 +183,8 @@ _DOC = "Random integers in [low, high), by default from 0"
 _DIFFERS = ["randint-modulo", "randint-of-floats", "randint-is-float"]
 _FORMS = "randint randint.generator randint.low randint.low_generator"
 rows(_FORMS, _randint, f"{_DOC}.", like=np.random.randint, differs=_DIFFERS)
+_FORMS = "randint.out randint.generator_out randint.low_out randint.low_generator_out"
+rows(_FORMS, _randint_out, f"{_DOC}, drawn in the memory order of ``out``.", differs=["random-stream"])
 _FORMS = (
     "randint_like randint_like.generator randint_like.Tensor randint_like.Tensor_generator randint_like.low_dtype "
     "randint_like.low_generator_dtype"

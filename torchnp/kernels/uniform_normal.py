@@ -198,6 +198,13 @@ def filled_like(
     return fill(out, partial(values, out.size, out.dtype, out.flags.c_contiguous, generator))
 
 
+def filled_out(size, *, values, generator=None, out):
+    """Draw into ``out``, whose dtype and memory order decide the values."""
+    size = strided_size(size, None, None, None)
+    out = out if out.shape == size else resize(out, size)
+    return fill(out, partial(values, out.size, out.dtype, out.flags.c_contiguous, generator))
+
+
 _units = lambda n, dtype, contiguous, generator, **out: uniform_values(n, dtype, 0.0, 1.0, generator, **out)
 
 
@@ -208,9 +215,10 @@ def _normals(mean: float, std: float) -> Callable[..., ndarray]:
 
 
 _MADE = ["default-dtype", "random-complex", "missing-kernel"]
-for _names, _like_names, _like, _values, _differs, _doc in (
+for _names, _out_names, _like_names, _like, _values, _differs, _doc in (
     (
         "rand rand.generator",
+        "rand.out rand.generator_out",
         "rand_like rand_like.generator",
         np.random.rand,
         _units,
@@ -219,6 +227,7 @@ for _names, _like_names, _like, _values, _differs, _doc in (
     ),
     (
         "randn randn.generator",
+        "randn.out randn.generator_out",
         "randn_like randn_like.generator",
         np.random.randn,
         _normals(0.0, 1.0),
@@ -228,6 +237,13 @@ for _names, _like_names, _like, _values, _differs, _doc in (
 ):
     _of = {"like": _like, "differs": ["random-stream", _differs, *_MADE], "values": _values}
     rows(_names, filled, f"{_doc}.", **_of)
+    rows(
+        _out_names,
+        filled_out,
+        f"{_doc}, drawn in the memory order of ``out``.",
+        differs=["random-stream"],
+        values=_values,
+    )
     _doc = f"{_doc}, in another tensor's shape and layout."
     rows(_like_names, filled_like, _doc, differs=["random-stream"], values=_values)
 
@@ -306,12 +322,7 @@ _declare("normal.float_Tensor normal.Tensor_Tensor", _normal_each, _DOC)
 @kernel("normal.float_float_out", differs=["random-stream"])
 def normal_float_float_out(mean, std, size, *, generator=None, out):
     """Normal random values with one mean and standard deviation."""
-    size = strided_size(size, None, None, None)
-    return _write_normal(out if out.shape == size else resize(out, size), mean, std, generator)
-
-
-_standard = partial(normal_float_float_out, 0.0, 1.0)
-rows("randn.out randn.generator_out", _standard, "Standard normal values.", differs=["random-stream"])
+    return filled_out(size, values=_normals(mean, std), generator=generator, out=out)
 
 
 def _written(out: ndarray, shape: tuple[int, ...], std: float, generator: Generator | None) -> ndarray:

@@ -34,7 +34,7 @@ from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.session.object_store import OVERRUN
 from torchnp.rpc.server.session.program_store import Programs
 from torchnp.rpc.server.session.protocol import Connection
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports.server import Server
 from torchnp.rpc.wire.programs import Drop, body_of, hash_of, written
 from torchnp.tests.rpc.interference import LIMITS, NAMES, Player, services
@@ -82,9 +82,9 @@ def holds(type_: str, value: Any) -> bool:
     return _HELD[type_.replace("SymInt", "int")](value)
 
 
-def watched(service: Service, faults: list[str], allowed: frozenset[int] | None = None) -> None:
-    """Have each kernel of a service look at its arguments before it runs."""
-    row_of, seen = service.row, set()
+def watched(state: ServerState, faults: list[str], allowed: frozenset[int] | None = None) -> None:
+    """Have each kernel of a server look at its arguments before it runs."""
+    row_of, seen = state.row, set()
 
     def row(index: int) -> Any:
         found = row_of(index)
@@ -93,7 +93,7 @@ def watched(service: Service, faults: list[str], allowed: frozenset[int] | None 
             found.run = checked(found, allowed is None or index in allowed, faults)
         return found
 
-    service.row = row  # type: ignore[method-assign]
+    state.row = row  # type: ignore[method-assign]
 
 
 def checked(row: Any, allowed: bool, faults: list[str]) -> Callable:
@@ -134,9 +134,9 @@ class Hostile(Player):
         self.told: Counter[str] = Counter()
         made = services()
         if allow is not None:
-            made = tuple(Service(datasets=s.datasets, limits=LIMITS, allow=allow) for s in made)
-        for service in made:
-            watched(service, self.faults, service.clients["client"].allowed)
+            made = tuple(ServerState(datasets=s.datasets, limits=LIMITS, allow=allow) for s in made)
+        for state in made:
+            watched(state, self.faults, state.clients["client"].allowed)
         self.victims = [Connection(s) for s in made]
         super().__init__(seed, 0.5, made, 12)
         for i, victim in enumerate(self.victims):
@@ -469,7 +469,7 @@ class Wired(Hostile):
         self.server, self._socket, self.ended = server, None, False
         self._made: list[wire.Op] = []  # the operators of the frame that is sent
         self.faults, self.told, self.victims = [], Counter(), []
-        Player.__init__(self, seed, 0.5, (server.service,), 9)
+        Player.__init__(self, seed, 0.5, (server.state,), 9)
 
     def _connected(self) -> list[Connection]:
         if self._socket is not None:
@@ -589,7 +589,7 @@ class Wired(Hostile):
 def over_tcp(seed: int, frames: int) -> Wired:
     """Attack a server with sessions in processes of their own, of which another has to go on."""
     limits = Limits(LIMITS.max_bytes, LIMITS.max_objects, op_seconds=0.5, lease_seconds=0.2)
-    with Server(Service(datasets=services()[0].datasets, limits=limits), max_memory=2 << 30) as server:
+    with Server(ServerState(datasets=services()[0].datasets, limits=limits), max_memory=2 << 30) as server:
         other = Wired(seed + 1, server)
         other.lies = 0.0
         held = wire.Data(other.seq, other.next, "float64", [64], [0], 0, memoryview(np.arange(64.0).tobytes()))

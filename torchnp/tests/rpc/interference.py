@@ -28,7 +28,7 @@ from torchnp.rpc.server.privacy.timing import Late, Pace
 from torchnp.rpc.server.session import executor, protocol
 from torchnp.rpc.server.session.invocation import Invocation
 from torchnp.rpc.server.session.protocol import Connection
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.wire.programs import hash_of, written
 
 SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 3), (4, 4), (3, 1), (2, 3, 4), (1, 2, 5, 5), (2, 2, 4, 4, 3), (0, 3))
@@ -65,12 +65,12 @@ def values(shape: tuple[int, ...], dtype: np.dtype, seed: int) -> np.ndarray:
 NAMES = [(f"{dtype}{shape}", shape, dtype) for dtype in DTYPES for shape in SHAPES]
 
 
-def services(bucket: float = 0.0, ledgers: Sequence[Path | None] = (None, None)) -> tuple[Service, Service]:
+def services(bucket: float = 0.0, ledgers: Sequence[Path | None] = (None, None)) -> tuple[ServerState, ServerState]:
     """Two servers with datasets of the same names, shapes and dtypes, and of other values."""
     made = []
     for side in (0, 1):
         data = {name: values(shape, dtype, 97 * i + (i % 3 + 1) * side) for i, (name, shape, dtype) in enumerate(NAMES)}
-        made.append(Service(datasets=data, limits=LIMITS, bucket=bucket, ledger=ledgers[side]))
+        made.append(ServerState(datasets=data, limits=LIMITS, bucket=bucket, ledger=ledgers[side]))
     return made[0], made[1]
 
 
@@ -104,7 +104,7 @@ class Player:
     rate = 0.01
 
     def __init__(
-        self, seed: int, share_public: float = 0.4, made: tuple[Service, ...] | None = None, start: int = 36
+        self, seed: int, share_public: float = 0.4, made: tuple[ServerState, ...] | None = None, start: int = 36
     ) -> None:
         self.random, self.share_public = random.Random(seed), share_public
         self.services = made or services()
@@ -368,8 +368,8 @@ class Releasing(Player):
         if any(late):
             self.counts["late"] += 1
             for side in self.sides:
-                side.service.late = Late()
-                side.executor.pace = Pace(BUCKET, side.service.late)
+                side.state.late = Late()
+                side.executor.pace = Pace(BUCKET, side.state.late)
         else:
             self.counts["at their time"] += self.times[0] >= 1
             if self.times[0] != self.times[1]:

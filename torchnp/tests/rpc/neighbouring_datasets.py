@@ -19,7 +19,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.server.privacy import row_calls
 from torchnp.rpc.server.privacy.row_labels import Rows
 from torchnp.rpc.server.session.protocol import Connection
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.tests.rpc.interference import LIMITS, ROUND, Player
 from torchnp.tests.rpc.row_bits import odd, plain
 
@@ -42,7 +42,7 @@ class Neighbours(Player):
     """Plays programs, and compares what each operator made and wrote."""
 
     def __init__(self, seed: int) -> None:
-        made = tuple(Service(datasets=data, limits=LIMITS) for data in _datasets(seed))
+        made = tuple(ServerState(datasets=data, limits=LIMITS) for data in _datasets(seed))
         schemas = made[0].agreement.schemas
         self.listed = [(i, schemas[n]) for i, n in enumerate(made[0].agreement.names) if row_calls.rule(schemas[n])]
         self.writing = [(i, s) for i, s in self.listed if s.args[0].is_write]

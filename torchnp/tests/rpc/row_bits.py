@@ -26,7 +26,7 @@ from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.privacy import row_array, row_calls, row_library
 from torchnp.rpc.server.privacy.row_labels import Label, Rows
 from torchnp.rpc.server.session.protocol import Connection
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 
 # Above the block sizes of pairwise sums, NumPy's buffers and BLAS, odd and even.
 LARGE = (511, 512, 513, 1023, 1025, 2049, 4097, 8193)
@@ -100,9 +100,9 @@ class Fuzzer:
 
     def __init__(self, seed: int, names: Collection[str] | None = None) -> None:
         self.random, self.rng = random.Random(seed), np.random.default_rng(seed)
-        self.service = Service(limits=Limits(max_bytes=1 << 30, max_objects=1 << 20))
-        schemas = self.service.agreement.schemas
-        listed = [n for n in self.service.agreement.names if row_calls.rule(schemas[n])]
+        self.state = ServerState(limits=Limits(max_bytes=1 << 30, max_objects=1 << 20))
+        schemas = self.state.agreement.schemas
+        listed = [n for n in self.state.agreement.names if row_calls.rule(schemas[n])]
         self.names = [n for n in listed if names is None or n in names]
         self.schemas = schemas
         self.labelled: Counter[str] = Counter()
@@ -586,7 +586,7 @@ class Fuzzer:
         self, name: str, given: dict, operands: list[Operand], order: bytes, private: bool = True
     ) -> list[tuple[np.ndarray, Label]] | None:
         """The results and what is written, with their labels; None if none is labelled or the call is refused."""
-        connection = Connection(self.service)
+        connection = Connection(self.state)
         connection.known = True
         store = connection.store
         handles = {}
@@ -606,7 +606,7 @@ class Fuzzer:
                     args.append(said(given[a.name]))
                 else:
                     kwargs[a.name] = said(given[a.name])
-        index = self.service.agreement.index[name]
+        index = self.state.agreement.index[name]
         first = len(operands)
         failures: list = []
         for count in self._counts(schema):
@@ -691,9 +691,9 @@ def what_runs(each: int, seed: int = 0) -> tuple[dict[str, list[str]], Fuzzer]:
         row_library.PRIMITIVES.update(primitives)
         row_calls.KEPT.clear()
         row_calls.KEPT.update(kept)
-    order, service = list(row_calls.WORDS).index, fuzzer.service
+    order, state = list(row_calls.WORDS).index, fuzzer.state
     # The table's kernel makes the values of a view, so a row that computes says nothing about them.
-    computing = {n for n in fuzzer.names if service.row(service.agreement.index[n]).views and found[n] - {"move"}}
+    computing = {n for n in fuzzer.names if state.row(state.agreement.index[n]).views and found[n] - {"move"}}
     listed = {n: sorted(kinds, key=order) for n, kinds in sorted(found.items()) if kinds and n not in computing}
     return listed, fuzzer
 

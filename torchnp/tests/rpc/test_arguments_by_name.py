@@ -13,7 +13,7 @@ from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.row_labels import Mixed, Rows
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc.interference import LIMITS, Player, services
 from torchnp.tests.rpc.test_wire import Client
@@ -27,7 +27,7 @@ class Wire:
     def __init__(self, port: int, token: str) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), 20)
         self.stream, self.seq, self.number = self.socket.makefile("rb"), 0, 0
-        self.agreement = Service().agreement
+        self.agreement = ServerState().agreement
         self.send(wire.Hello(wire.VERSION, self.agreement.digest, len(self.agreement.names), "raw", token))
 
     def send(self, frame):
@@ -65,7 +65,7 @@ def test_a_target_by_name_is_written_over_tcp_too(names):
     """The owner's array was added to zeros, and the zeros stayed public."""
     secret = new_token()
     token = Token("eve", hash_of(secret), allow=["aten::add_.Tensor"], release=False)
-    with Server(Service(datasets={"x": X}, tokens=[token])) as server:
+    with Server(ServerState(datasets={"x": X}, tokens=[token])) as server:
         eve = Wire(server.port, secret)
         eve.open(0, "x")
         eve.data(1, np.zeros_like(X))
@@ -80,12 +80,12 @@ class Caller(Client):
     """Calls any operator of the whole table."""
 
     def op(this, name, first, count, /, *args, **kwargs):
-        index = this.connection.service.agreement.index[name]
+        index = this.connection.state.agreement.index[name]
         return this.send(wire.Ops(this.next(), [wire.Op(index, first, count, list(args), kwargs)]))
 
 
 def _client(**datasets):
-    client = Caller(Service(datasets=datasets))
+    client = Caller(ServerState(datasets=datasets))
     for id_, name in enumerate(datasets):
         client.send(wire.Open(client.next(), id_, name))
     return client
@@ -142,8 +142,8 @@ def test_lapack_meets_no_infinity_by_name(name):
     bad = np.full((3, 3), np.inf, np.float32)
     client = _client()
     client.data(0, bad)
-    service = client.connection.service
-    schema = service.agreement.schemas[name]
+    state = client.connection.state
+    schema = state.agreement.schemas[name]
     count = len(schema.returns)
     (error, _) = client.op(name, 1, count, **{schema.args[0].name: wire.Handle(0)})
     assert "infinities" in error.text
@@ -224,8 +224,8 @@ class Twice(Player):
     """Sends each operator by position to one side, and by name in any order to the other."""
 
     def __init__(self, seed: int) -> None:
-        service = Service(datasets=services()[0].datasets, limits=LIMITS)
-        super().__init__(seed, 0.3, (service, service))
+        state = ServerState(datasets=services()[0].datasets, limits=LIMITS)
+        super().__init__(seed, 0.3, (state, state))
 
     def both(self, index: int) -> bool:
         """One call of an operator; whether it worked."""

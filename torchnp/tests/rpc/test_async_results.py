@@ -14,7 +14,7 @@ import torch
 from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.client.transports.transport import InProcess
-from torchnp.rpc.server.session.protocol import Connection, Service
+from torchnp.rpc.server.session.protocol import Connection, ServerState
 
 
 def failing(session: rpc.Session) -> torch.Tensor:
@@ -79,7 +79,7 @@ class Held(InProcess):
     """Keeps the answers to PUBLISH back until it is released."""
 
     def __init__(self):
-        super().__init__(Connection(Service(), "held"))
+        super().__init__(Connection(ServerState(), "held"))
         self.held, self.released = [], threading.Event()
 
     def receive(self, timeout=0.0):

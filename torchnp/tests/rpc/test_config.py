@@ -18,7 +18,7 @@ from torchnp.rpc.server.config import datasets
 from torchnp.rpc.server.config.settings import SETTINGS
 from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.ledger import Ledger
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.tests.docs.site_modules import DOCS, site_module
 from torchnp.tests.rpc import server_pool
 from torchnp.tests.rpc.certificates import Authority
@@ -471,10 +471,10 @@ def test_files_are_mapped_and_clients_cannot_write_them(tmp_path):
     found = datasets.load("x", "x.npy", tmp_path) | datasets.load("y", "y.safetensors:y", tmp_path)
     maps = Path("/proc/self/maps").read_text() if sys.platform == "linux" else "x.npy y.safetensors"
     assert "x.npy" in maps and "y.safetensors" in maps
-    service = Service(datasets=found)
+    state = ServerState(datasets=found)
     for name, array in found.items():
-        assert np.shares_memory(service.datasets[name], array)
-        assert not service.datasets[name].flags.writeable
+        assert np.shares_memory(state.datasets[name], array)
+        assert not state.datasets[name].flags.writeable
     before = (tmp_path / "x.npy").read_bytes(), (tmp_path / "y.safetensors").read_bytes()
     with rpc.local(datasets=found) as session:
         for name in found:

@@ -18,7 +18,7 @@ import torchnp.rpc.client.transports.reconnect as client_link
 from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.server.process.fork_server import _let_go_of_all_but
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc import server_pool
 from torchnp.tests.rpc.certificates import Authority
@@ -210,7 +210,7 @@ def test_a_process_with_a_session_over_grpc_forks(plain):
     x = session.send(torch.ones(3))
     session.sync()
     for _ in range(2):
-        with Server(Service()) as server:
+        with Server(ServerState()) as server:
             sessions = [rpc.connect(f"tcp://127.0.0.1:{server.port}") for _ in range(3)]
             for other in sessions:
                 assert (other.send(torch.ones(2)) + 1).publish().tolist() == [2, 2]

@@ -76,7 +76,7 @@ def test_the_comparison_finds_a_server_without_a_gate(monkeypatch):
 def test_the_comparison_finds_memory_that_nobody_wrote(monkeypatch):
     player = Player(11)
     for side in player.sides:
-        row = side.service.row(player.agreed.index["aten::new_empty"])
+        row = side.state.row(player.agreed.index["aten::new_empty"])
         monkeypatch.setattr(row, "empty", False)
     raw = memoryview(np.ones(3, np.float32).tobytes())
     seq, id_ = player.seq, player.next

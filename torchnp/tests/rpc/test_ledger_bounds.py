@@ -18,7 +18,7 @@ from torchnp.rpc.server.privacy import ledger as module
 from torchnp.rpc.server.privacy import publish_rows
 from torchnp.rpc.server.privacy.ledger import EVERYBODY, Ledger
 from torchnp.rpc.server.session.error_text import error_text
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc.test_ledger import _debits, _entry, _owner, _request, ledger  # noqa: F401
 
@@ -178,7 +178,7 @@ def test_a_debit_reads_no_other_debit(ledger):  # noqa: F811
 def test_names_that_are_served_are_known(tmp_path, capsys):
     book = Ledger(tmp_path / "l.db", create=True)
     book.set_budget("d", 3.0, 1e-6)
-    with Server(Service(datasets={"digits.x": np.ones((5, 3))}, ledger=tmp_path / "l.db")):
+    with Server(ServerState(datasets={"digits.x": np.ones((5, 3))}, ledger=tmp_path / "l.db")):
         pass
     for words in (["freeze", "digits"], ["freeze", "digits", "--off"], ["budget", "digits", "--epsilon", "1"]):
         assert _owner(capsys, tmp_path / "l.db", *words)[0] == 0

@@ -14,7 +14,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.rpc.client.transports.requests import Announced, Request
 from torchnp.rpc.server.session import protocol
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports.listen import ServerCertificates
 from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc.certificates import Authority
@@ -46,7 +46,7 @@ def lied_to(request, authority, monkeypatch):
                 yield session
             return
         tls = ServerCertificates(*authority.issued("127.0.0.1")) if request.param[-1] == "s" else None
-        with Server(Service(), tls=tls, grpc=request.param.startswith("grpc")) as server:
+        with Server(ServerState(), tls=tls, grpc=request.param.startswith("grpc")) as server:
             safe = {"ca": authority.ca} if tls else {}
             session = rpc.connect(f"{request.param}://127.0.0.1:{server.port}", timeout=30.0, deadline=60.0, **safe)
             with contextlib.suppress(rpc.RPCError), contextlib.closing(session):

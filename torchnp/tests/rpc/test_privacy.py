@@ -13,7 +13,7 @@ from torchnp import rpc
 from torchnp.core.schema import load
 from torchnp.rpc import wire
 from torchnp.rpc.server.session.client_layout import laid_out
-from torchnp.rpc.server.session.protocol import Connection, Service
+from torchnp.rpc.server.session.protocol import Connection, ServerState
 from torchnp.tests.rpc.interference import stale
 from torchnp.tests.rpc.test_wire import Client
 
@@ -102,14 +102,14 @@ def _fakes():
 
 def test_every_operator_carries_privacy_from_every_argument():
     """All overloads, each tensor argument private in turn: results and written arguments are private, nothing else."""
-    service = Service(_fakes(), {"secret": np.zeros(2)})
-    agreed = service.agreement
+    state = ServerState(_fakes(), {"secret": np.zeros(2)})
+    agreed = state.agreement
     count = 0
     for index, name in enumerate(agreed.names):
         schema = agreed.schemas[name]
         tensors = [a for a in schema.args if a.type.startswith("Tensor")]
         for private in (None, *tensors):
-            connection = Connection(service)
+            connection = Connection(state)
             connection.known = True
             store = connection.store
             ids = {}
@@ -132,7 +132,7 @@ def test_every_operator_carries_privacy_from_every_argument():
                     kwargs[a.name] = value
             results = sum((2 if r.type == "Tensor[]" else 1) for r in schema.returns if not r.is_write)
             first = len(tensors)
-            key = 0 if service.row(index).random else None
+            key = 0 if state.row(index).random else None
             failures: list = []
             connection.executor.run_all([wire.Op(index, first, results, args, kwargs, key=key)], 0, failures.append)
             failure = failures[0] if failures else None
@@ -144,7 +144,7 @@ def test_every_operator_carries_privacy_from_every_argument():
                 assert store.entries[id_].buffer.public == (private is None), name
             for a in tensors:
                 public = store.entries[ids[a.name]].buffer.public
-                written = a.name in service.row(index).written
+                written = a.name in state.row(index).written
                 assert written >= a.is_write
                 assert public == (a is not private and not (written and private is not None)), (name, a.name)
             count += 1
@@ -293,8 +293,8 @@ def test_infinities_do_not_keep_lapack_busy_for_ever():
 
 
 def _connection(datasets=None, **limits):
-    connection = Connection(Service(datasets=datasets, limits=rpc.Limits(**limits)))
-    ours = connection.service.agreement
+    connection = Connection(ServerState(datasets=datasets, limits=rpc.Limits(**limits)))
+    ours = connection.state.agreement
     list(connection.handle(wire.encode(wire.Hello(wire.VERSION, ours.digest, len(ours.names), "test", ""))))
     return connection
 
@@ -309,7 +309,7 @@ def _open(connection, id_, name):
 
 
 def _answers(connection, name, first, count, *args, **kwargs):
-    index = connection.service.agreement.index[name]
+    index = connection.state.agreement.index[name]
     frame = wire.Ops(connection.seq, [wire.Op(index, first, count, list(args), kwargs)])
     return [wire.decode_reply(r) for r in connection.handle(wire.encode(frame))]
 
@@ -409,8 +409,8 @@ def test_no_kernel_writes_a_public_argument_of_a_private_operator():
         return self * 1
 
     minimum.schema = load()["aten::minimum"]
-    connection = Connection(Service({"aten::minimum": minimum}, {"x": np.arange(3.0)}))
-    ours = connection.service.agreement
+    connection = Connection(ServerState({"aten::minimum": minimum}, {"x": np.arange(3.0)}))
+    ours = connection.state.agreement
     list(connection.handle(wire.encode(wire.Hello(wire.VERSION, ours.digest, len(ours.names), "test", ""))))
     _upload(connection, np.ones(3))
     _open(connection, 1, "x")
@@ -462,7 +462,7 @@ def test_integers_beyond_64_bits_are_refused_where_others_were_taken(of):
     assert problem(*of(2**63 - 1)) is None
 
 
-@pytest.mark.parametrize("name", [n for n in Service().agreement.index if "empty" in n.partition(".")[0]])
+@pytest.mark.parametrize("name", [n for n in ServerState().agreement.index if "empty" in n.partition(".")[0]])
 def test_nothing_of_freed_memory_comes_back(name):
     connection = _connection()
     size, like = wire.Items([64]), wire.Handle(0)
@@ -486,17 +486,15 @@ def test_nothing_of_freed_memory_comes_back(name):
 def test_what_is_written_beside_private_data_keeps_its_shape(index):
     """An out= that is resized before the kernel fails on a value would have another shape than one that is not."""
     datasets = {"rows": np.ones((3, 1), np.float32), "places": np.full((3, 1), index)}
-    service = Service(datasets=datasets)
-    client = Client(service)
+    state = ServerState(datasets=datasets)
+    client = Client(state)
     for id_, name in enumerate(datasets):
         client.send(wire.Open(client.next(), id_, name))
     replies = []
     for first, shape in ((3, (3,)), (5, (3, 1))):
         client.data(first, np.zeros(shape, np.float32))
         args = [wire.Handle(0), -1, wire.Handle(1), 0.0]
-        op = wire.Op(
-            service.agreement.index["aten::scatter.value_out"], first + 1, 0, args, {"out": wire.Handle(first)}
-        )
+        op = wire.Op(state.agreement.index["aten::scatter.value_out"], first + 1, 0, args, {"out": wire.Handle(first)})
         replies.append(client.send(wire.Ops(client.next(), [op])))
         assert client.connection.store.get(first).array.shape == shape
     (error, _), (ack,) = replies

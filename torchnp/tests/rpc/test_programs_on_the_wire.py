@@ -11,7 +11,7 @@ import pytest
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.config.limits import Limits
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.wire.programs import BETWEEN, Body, Drop, StoredProgram, body_of, handles_of, hash_of, written
 from torchnp.tests.rpc.test_wire import Client
 
@@ -22,13 +22,13 @@ H, NUMBERS = (
 
 
 @pytest.fixture(scope="module")
-def service():
-    return Service(limits=Limits(max_bytes=10_000, max_objects=50))
+def state():
+    return ServerState(limits=Limits(max_bytes=10_000, max_objects=50))
 
 
 @pytest.fixture
-def client(service):
-    return Client(service)
+def client(state):
+    return Client(state)
 
 
 def operators(draw, inputs, count):
@@ -156,7 +156,7 @@ def define(client, raw, /, **changes):
 
 def named(client, name):
     """The program of an operator on two objects."""
-    index = client.connection.service.agreement.index[name]
+    index = client.connection.state.agreement.index[name]
     return written([wire.Op(index, 50, 1, [H(1), H(2)], {})], [1, 2], [50]).raw
 
 
@@ -251,7 +251,7 @@ def test_calls_that_do_not_fit(client, call, words):
 
 def test_a_kernel_may_change_a_list_that_it_is_given(client):
     """The list is the program's, and there for its next call."""
-    index = client.connection.service.agreement.index["aten::flip"]
+    index = client.connection.state.agreement.index["aten::flip"]
     raw = written([wire.Op(index, 50, 1, [H(1), wire.Ints([0])], {})], [1], [50]).raw
     client.data(1, np.arange(3.0))
     define(client, raw)
@@ -265,7 +265,7 @@ def test_many_failures_of_one_call_are_told_in_part(client, monkeypatch):
     from torchnp.rpc.server.session import protocol
 
     monkeypatch.setattr(protocol, "MOST_FAILURES", 100)
-    index = client.connection.service.agreement.index["aten::add.Tensor"]
+    index = client.connection.state.agreement.index["aten::add.Tensor"]
     raw = written([wire.Op(index, 50 + i, 1, [H(1), H(2)], {}) for i in range(300)], [1, 2], []).raw
     client.data(1, np.arange(3.0))
     client.data(2, np.arange(4.0))
@@ -276,9 +276,9 @@ def test_many_failures_of_one_call_are_told_in_part(client, monkeypatch):
     assert {type(e) for e in errors} == {wire.Err} and len(client.connection.store) == 2
 
 
-def test_a_program_runs_what_its_client_may(service):
+def test_a_program_runs_what_its_client_may(state):
     """Rights, quotas and gates are those of each operator."""
-    limited = Service(limits=Limits(max_bytes=100, max_objects=50), allow=["aten::add.Tensor"])
+    limited = ServerState(limits=Limits(max_bytes=100, max_objects=50), allow=["aten::add.Tensor"])
     client = Client(limited)
     client.data(1, np.arange(3.0))
     client.data(2, np.ones(3))
@@ -288,7 +288,7 @@ def test_a_program_runs_what_its_client_may(service):
         replies = client.send(wire.CallProgram(client.next(), hash_of(raw), 5 if words else 6, [1, 2]))
         assert (type(replies[0]) is wire.Err) == bool(words)
     many = [
-        wire.Op(client.connection.service.agreement.index["aten::add.Tensor"], 50 + i, 1, [H(1), H(2)], {})
+        wire.Op(client.connection.state.agreement.index["aten::add.Tensor"], 50 + i, 1, [H(1), H(2)], {})
         for i in range(9)
     ]
     raw = written(many, [1, 2], [50 + i for i in range(9)]).raw

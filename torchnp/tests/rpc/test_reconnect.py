@@ -29,11 +29,11 @@ from torchnp.rpc.client.transports.transport import Tcp
 from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.process.link import Link as ServerLink
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc.proxy import Boundary, Disorder, Proxy
 
-SERVICE = Service(limits=rpc.Limits(lease_seconds=5.0))
+SERVICE = ServerState(limits=rpc.Limits(lease_seconds=5.0))
 
 
 @pytest.fixture(autouse=True)
@@ -199,7 +199,7 @@ def test_nothing_is_released_twice(tmp_path):
     ledger.close()  # a process that is forked has none of its locks
     twice = Disorder(lambda way, n: "twice" if n > 1 else "")
     faults = [{"cut": Boundary("down", n)} for n in range(2, 7)] + [{"change": twice}]
-    with Server(Service(datasets={"x": np.ones((4, 2))}, ledger=tmp_path / "ledger.db")) as server:
+    with Server(ServerState(datasets={"x": np.ones((4, 2))}, ledger=tmp_path / "ledger.db")) as server:
         for fault in faults:
             with Proxy(server.port, **fault) as proxy, rpc.connect(at(proxy.port)) as session:
                 session.dataset("x").publish(reduce="sum", clip=1.0, eps=1.0)
@@ -333,7 +333,7 @@ def test_only_the_secret_resumes_a_session(shared):
 
 
 def test_a_token_is_asked_for_again():
-    with Server(Service(token="sesame")) as server, rpc.connect(at(server.port), "sesame") as session:
+    with Server(ServerState(token="sesame")) as server, rpc.connect(at(server.port), "sesame") as session:
         stream = Tcp("127.0.0.1", server.port)
         stream.send([hello(resume=session.channel.transport._resume)])
         assert wire.decode_reply(stream.receive(10)).kind == "auth"
@@ -355,7 +355,7 @@ def test_a_new_connection_takes_a_session_over_from_one_that_hangs(shared, monke
 
 def test_a_session_is_kept_for_its_lease_alone(caplog):
     caplog.set_level(logging.INFO)
-    with Server(Service(limits=rpc.Limits(lease_seconds=0.3))) as server, Proxy(server.port) as proxy:
+    with Server(ServerState(limits=rpc.Limits(lease_seconds=0.3))) as server, Proxy(server.port) as proxy:
         session = rpc.connect(at(proxy.port))
         x = session.send(torch.ones(3))
         session.sync()
@@ -369,7 +369,7 @@ def test_a_session_is_kept_for_its_lease_alone(caplog):
 
 def test_a_session_that_ends_while_its_client_is_away_says_why_when_it_comes_back():
     limits = rpc.Limits(op_seconds=0.5, lease_seconds=20.0)
-    with Server(Service(limits=limits)) as server, Proxy(server.port) as proxy:
+    with Server(ServerState(limits=limits)) as server, Proxy(server.port) as proxy:
         session = rpc.connect(at(proxy.port))
         x = session.send(torch.ones(1)).expand(2**25, 2**25)
         session.sync()
@@ -384,7 +384,7 @@ def test_a_session_that_ends_while_its_client_is_away_says_why_when_it_comes_bac
 
 
 def test_a_place_that_is_needed_is_taken_from_a_lost_session():
-    with Server(Service(), max_clients=1) as server, Proxy(server.port) as proxy:
+    with Server(ServerState(), max_clients=1) as server, Proxy(server.port) as proxy:
         session = rpc.connect(at(proxy.port))
         x = session.send(torch.ones(3))
         session.sync()
@@ -402,8 +402,8 @@ def test_a_session_is_resumed_with_its_own_token_alone():
     secrets = {name: new_token() for name in ("alice", "bob")}
     limits = {"alice": rpc.Limits(lease_seconds=20.0), "bob": rpc.Limits(lease_seconds=0)}
     tokens = [Token(name, hash_of(secret), limits=limits[name]) for name, secret in secrets.items()]
-    with Server(Service(tokens=tokens)) as server, Proxy(server.port) as proxy:
-        agreed = server.service.agreement
+    with Server(ServerState(tokens=tokens)) as server, Proxy(server.port) as proxy:
+        agreed = server.state.agreement
 
         def answer(token, resume):
             hello = wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "x", token, resume)
@@ -436,7 +436,7 @@ def test_a_session_is_resumed_with_its_own_token_alone():
 def test_a_place_of_a_token_is_taken_from_a_lost_session_of_its_own():
     secrets = {name: new_token() for name in ("alice", "bob")}
     tokens = [Token(name, hash_of(secret), max_clients=1) for name, secret in secrets.items()]
-    with Server(Service(tokens=tokens), max_clients=3) as server:
+    with Server(ServerState(tokens=tokens), max_clients=3) as server:
         proxies = {name: Proxy(server.port).__enter__() for name in secrets}
         sessions = {name: rpc.connect(at(proxies[name].port), secrets[name], reconnect=1) for name in secrets}
         with pytest.raises(
@@ -521,7 +521,7 @@ def test_a_slow_server_lets_nobody_fill_its_memory_or_the_clients():
 
     neg.schema = load()["aten::neg"]
     table = {"aten::neg": neg}
-    with Server(Service(table)) as server, rpc.connect(at(server.port), table=table) as session:
+    with Server(ServerState(table)) as server, rpc.connect(at(server.port), table=table) as session:
         session.send(torch.ones(1)).neg()
         tracemalloc.start()
         link, most = session.channel.transport, 0
@@ -551,9 +551,9 @@ def test_more_than_there_is_credit_for_is_refused():
         return self
 
     neg.schema = load()["aten::neg"]
-    service = Service({"aten::neg": neg})
-    with Server(service) as server:
-        agreed = service.agreement
+    state = ServerState({"aten::neg": neg})
+    with Server(state) as server:
+        agreed = state.agreement
         raw = memoryview(bytes(wire.CHUNK))
         op = wire.encode(wire.Ops(1, [wire.Op(0, 1, 1, [wire.Handle(0)], {}, [])]))
         size = [64 * wire.CHUNK]

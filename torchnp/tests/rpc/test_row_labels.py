@@ -14,9 +14,9 @@ from torchnp.rpc.server.privacy.row_array import RowArray, values_of
 from torchnp.rpc.server.privacy.row_calls import library
 from torchnp.rpc.server.privacy.row_labels import Mixed, Rows
 from torchnp.rpc.server.session.overload_info import Served
-from torchnp.rpc.server.session.protocol import Connection, Service
+from torchnp.rpc.server.session.protocol import Connection, ServerState
 
-SERVICE = Service()
+SERVICE = ServerState()
 ROWS = 4
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from torchnp import cli
 from torchnp.rpc.server.row_preserving_ops import listed, table
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 
 DOCS = Path(__file__).parents[3] / "docs" / "privacy_reference.md"
 
@@ -17,8 +17,8 @@ DOCS = Path(__file__).parents[3] / "docs" / "privacy_reference.md"
 def test_the_list_is_what_the_server_goes_by(capsys):
     assert cli.main(["owner", "ops", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    service = Service()
-    rows = {n: service.row(i) for n, i in service.agreement.index.items()}
+    state = ServerState()
+    rows = {n: state.row(i) for n, i in state.agreement.index.items()}
     assert printed == listed() and set(printed) == {n for n, row in rows.items() if row.by_rows}
     assert {"aten::mm", "aten::add_.Tensor", "aten::cat", "aten::native_layer_norm_backward"} <= set(printed)
     assert not {"aten::sum", "aten::cholesky", "aten::native_batch_norm", "aten::special_bessel_j0"} & set(printed)

@@ -23,7 +23,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.client.session import channel, session_thread
 from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.rpc.client.transports.transport import Tcp
-from torchnp.rpc.server.session.protocol import Service
+from torchnp.rpc.server.session.protocol import ServerState
 from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc import server_pool
 from torchnp.tests.rpc.server_pool import until
@@ -35,7 +35,7 @@ def address(server):
 
 @pytest.fixture(scope="module")
 def shared():
-    with Server(Service()) as server:
+    with Server(ServerState()) as server:
         yield server
 
 
@@ -50,7 +50,7 @@ assert "torch" not in sys.modules and "msgspec" not in sys.modules and "asyncio"
 import os, signal
 from torchnp.rpc import wire
 from torchnp.rpc.server.transports.server import Server
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import Service
 from torchnp.rpc.client.transports.transport import Tcp
 from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.core.schema import load
@@ -285,7 +285,7 @@ def test_a_bad_frame_in_a_session_closes_it_with_the_reason(shared):
 
 
 def hello(server):
-    agreed = server.service.agreement
+    agreed = server.state.agreement
     return wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "x", ""))
 
 
@@ -316,7 +316,7 @@ def test_a_server_that_talks_nonsense_is_an_error_here():
 
 @pytest.mark.parametrize("leave", ["close", "drop"])
 def test_a_session_is_dropped_when_its_connection_closes(leave):
-    with Server(Service()) as server:
+    with Server(ServerState()) as server:
         session = rpc.connect(address(server))
         x = session.send(torch.ones(1000))
         session.sync()
@@ -399,7 +399,7 @@ def test_a_sender_waits_for_a_slow_server(monkeypatch):
 
     neg_.schema = load()["aten::neg_"]
     table = {"aten::neg_": neg_}
-    with Server(Service(table)) as server, rpc.connect(address(server), table=table) as session:
+    with Server(ServerState(table)) as server, rpc.connect(address(server), table=table) as session:
         x = session.send(torch.ones(3))
         ahead = 0
         for _ in range(600):

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from torchnp import rpc
 from torchnp.rpc.client.session import pending
 from torchnp.rpc.client.transports.transport import InProcess
-from torchnp.rpc.server.session.protocol import Connection, Service
+from torchnp.rpc.server.session.protocol import Connection, ServerState
 from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc import server_pool
 
@@ -113,8 +113,8 @@ def test_a_connection_that_broke_unheard_is_raised_at_the_end():
             super().send(frames)
 
     def opened():
-        service = Service()
-        return rpc.Session(Broken(Connection(service)), agreed=service.agreement)
+        state = ServerState()
+        return rpc.Session(Broken(Connection(state)), agreed=state.agreement)
 
     with pytest.raises(rpc.ConnectionLost, match="cut"), opened() as s:
         x = s.send(torch.ones(3))
@@ -197,8 +197,8 @@ def test_wrong_arguments_are_type_errors_here(session):
         (lambda: rpc.local(datasets={"a": ["x"]}), "the dataset 'a' of dtype"),
         (lambda: rpc.local(limits=5), r"rpc\.Limits"),
         (lambda: rpc.Limits(max_bytes="1"), "max_bytes is an integer"),
-        (lambda: Service(token=5), "a token is a string"),
-        (lambda: Server(Service(), port="80"), "a port is an integer"),
+        (lambda: ServerState(token=5), "a token is a string"),
+        (lambda: Server(ServerState(), port="80"), "a port is an integer"),
         (lambda: np.sum(x), r"np\.sum takes arrays.*use torch\.sum"),
         (lambda: np.mean(x), r"use torch\.mean"),
         (lambda: np.stack([x, x]), r"use torch\.stack"),
@@ -218,7 +218,7 @@ def test_wrong_arguments_are_type_errors_here(session):
 def test_values_out_of_range_are_value_errors():
     for port in (99999, -1, 65536):
         with pytest.raises(ValueError, match=f"there is no port {port}: give one from 1 to 65535"):
-            Server(Service(), port=port)
+            Server(ServerState(), port=port)
         with pytest.raises(ValueError, match="there is no port"):
             rpc.serve(port=port)
     for address in ("tcp://127.0.0.1:99999", "tcp://127.0.0.1:0"):

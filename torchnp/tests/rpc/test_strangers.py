@@ -19,7 +19,7 @@ import torch
 import torchnp.rpc.server.transports.server as module
 from torchnp import rpc
 from torchnp.rpc import wire
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports import auth_throttle, grpc_transport
 from torchnp.rpc.server.transports.listen import ServerCertificates
 from torchnp.rpc.server.transports.server import Server
@@ -42,7 +42,7 @@ def served(request, authority, monkeypatch):
     monkeypatch.setattr(module, "HELLO_SECONDS", HELLO_SECONDS)
     scheme = request.param
     tls = ServerCertificates(*authority.issued("127.0.0.1")) if scheme[-1] == "s" else None
-    with Server(Service(token="sesame"), tls=tls, grpc=scheme.startswith("grpc")) as server:
+    with Server(ServerState(token="sesame"), tls=tls, grpc=scheme.startswith("grpc")) as server:
         safe = {"ca": authority.ca} if tls else {}
         yield types.SimpleNamespace(
             server=server, scheme=scheme, where=f"{scheme}://127.0.0.1:{server.port}", safe=safe, ca=authority.ca

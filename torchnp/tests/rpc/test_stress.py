@@ -26,12 +26,12 @@ from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.rpc.client.transports.transport import Tcp
 from torchnp.rpc.server.session import overload_info
 from torchnp.rpc.server.session.protocol import Connection
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc.hostile_client import Hostile, over_tcp
 from torchnp.tests.rpc.server_pool import until
 
-SERVICE = Service(limits=rpc.Limits(lease_seconds=0.2))
+SERVICE = ServerState(limits=rpc.Limits(lease_seconds=0.2))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from torchnp.rpc.server.privacy import timing
 from torchnp.rpc.server.privacy.timing import REGAIN, TRUST, Late, Pace
 from torchnp.rpc.server.session import protocol
 from torchnp.rpc.server.session.protocol import Connection
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def test_an_operator_that_is_often_late_is_foreseen_to_take_longer(now):
 
 
 def greeted(data, bucket=0.005):
-    connection = Connection(Service(datasets={"x": data}, bucket=bucket))
-    agreed = connection.service.agreement
+    connection = Connection(ServerState(datasets={"x": data}, bucket=bucket))
+    agreed = connection.state.agreement
     connection.handle(wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "test", "")))
     connection.handle(wire.encode(wire.Open(0, 0, "x")))
     return connection
@@ -80,7 +80,7 @@ def greeted(data, bucket=0.005):
 
 def played(connection, *ops):
     """Send operators in one frame; each is a name, the id of its first result, and its arguments."""
-    index = connection.service.agreement.index
+    index = connection.state.agreement.index
     frame = [wire.Op(index[name], first, 1, args, {}) for name, first, args in ops]
     return list(connection.handle(wire.encode(wire.Ops(connection.seq, frame))))
 

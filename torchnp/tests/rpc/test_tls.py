@@ -11,7 +11,7 @@ import torch
 
 import torchnp.rpc.server.transports.server as module
 from torchnp import rpc
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports.listen import ServerCertificates
 from torchnp.rpc.server.transports.server import Server
 from torchnp.tests.rpc import server_pool
@@ -31,13 +31,13 @@ def others(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(ours):
-    with Server(Service(), tls=ServerCertificates(*ours.issued("127.0.0.1"))) as server:
+    with Server(ServerState(), tls=ServerCertificates(*ours.issued("127.0.0.1"))) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def mutual(ours):
-    with Server(Service(), tls=ServerCertificates(*ours.issued("127.0.0.1"), ours.ca)) as server:
+    with Server(ServerState(), tls=ServerCertificates(*ours.issued("127.0.0.1"), ours.ca)) as server:
         yield server
 
 
@@ -79,7 +79,7 @@ def test_a_certificate_that_nobody_trusts(served, others):
 def test_a_certificate_of_another_host(ours):
     tls = ServerCertificates(*ours.issued("data.example.org"))
     words = r"IP address mismatch.*the host that it is for"
-    with Server(Service(), tls=tls) as server, pytest.raises(rpc.AuthenticationError, match=words):
+    with Server(ServerState(), tls=tls) as server, pytest.raises(rpc.AuthenticationError, match=words):
         rpc.connect(f"tls://127.0.0.1:{server.port}", ca=ours.ca)
 
 
@@ -103,7 +103,7 @@ def test_a_plain_client_on_a_port_of_tls(served):
 
 
 def test_a_client_of_tls_on_a_plain_port(ours):
-    with Server(Service()) as server:
+    with Server(ServerState()) as server:
         with pytest.raises(rpc.ProtocolError, match=r"does not speak TLS: connect to tcp://127"):
             rpc.connect(f"tls://127.0.0.1:{server.port}", ca=ours.ca)
         works(rpc.connect(f"tcp://127.0.0.1:{server.port}"))

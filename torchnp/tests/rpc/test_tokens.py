@@ -15,7 +15,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.session.protocol import Connection
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports.server import Server
 
 Limits = rpc.Limits
@@ -27,7 +27,7 @@ def test_all_tokens_are_compared_whichever_is_presented(monkeypatch):
         "torchnp.rpc.server.config.tokens.hmac.compare_digest", lambda a, b: compared.append(a) or a == b
     )
     secrets = [new_token() for _ in range(5)]
-    service = Service({}, tokens=[Token(f"t{i}", hash_of(s)) for i, s in enumerate(secrets)], token="the one of all")
+    state = ServerState({}, tokens=[Token(f"t{i}", hash_of(s)) for i, s in enumerate(secrets)], token="the one of all")
     for presented, name in (
         (secrets[0], "t0"),
         (secrets[4], "t4"),
@@ -36,7 +36,7 @@ def test_all_tokens_are_compared_whichever_is_presented(monkeypatch):
         ("", None),
     ):
         compared.clear()
-        found = service.admits(presented)
+        found = state.admits(presented)
         assert (found and found.client) == name
         assert len(compared) == 6
         assert len({len(c) for c in compared}) == 1
@@ -59,8 +59,8 @@ def rights(tmp_path_factory):
     ]
     data = {"digits.x": np.ones((100, 2)), "digits.y": np.ones(100), "secret": np.ones((7, 2))}
     allow = ["aten::[a-m]*"]
-    service = Service(datasets=data, ledger=ledger, tokens=tokens, allow=allow)
-    with Server(service) as server:
+    state = ServerState(datasets=data, ledger=ledger, tokens=tokens, allow=allow)
+    with Server(state) as server:
         yield f"tcp://127.0.0.1:{server.port}", secrets, books
 
 
@@ -153,9 +153,9 @@ def test_no_kernel_outside_of_the_list_runs_whatever_the_frame():
 
     neg.schema = load()["aten::neg"]
     table = {"aten::neg": neg, "aten::abs": neg}
-    service = Service(table, datasets={"x": np.ones(3)}, allow=["aten::abs"])
-    connection = Connection(service)
-    agreed = service.agreement
+    state = ServerState(table, datasets={"x": np.ones(3)}, allow=["aten::abs"])
+    connection = Connection(state)
+    agreed = state.agreement
     connection.handle(wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "x", "")))
     connection.handle(wire.encode(wire.Open(0, 0, "x")))
     for seq, args in enumerate(([wire.Handle(0)], [], ["x"], [wire.Handle(0)] * 3), 1):

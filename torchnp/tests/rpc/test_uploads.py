@@ -12,7 +12,7 @@ import torch
 from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.session.protocol import Connection, Service
+from torchnp.rpc.server.session.protocol import Connection, ServerState
 from torchnp.tests.rpc.test_transports import same_bits
 
 
@@ -56,7 +56,7 @@ def test_replies_are_not_compressed(session):
 
 
 def connection() -> Connection:
-    made = Connection(Service())
+    made = Connection(ServerState())
     agreed = wire.agreement()
     (welcome,) = made.handle(wire.encode(wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "test", "")))
     assert type(wire.decode_reply(welcome)) is wire.Welcome
@@ -150,10 +150,10 @@ def test_what_found_no_room_is_not_kept():
 
 def test_sessions_share_nothing():
     """So nobody finds out by a short upload what another client has sent."""
-    service = Service()
+    state = ServerState()
     from torchnp.rpc.client.transports.transport import InProcess
 
-    first, second = (rpc.Session(InProcess(Connection(service)), cache_bytes=1 << 20) for _ in range(2))
+    first, second = (rpc.Session(InProcess(Connection(state)), cache_bytes=1 << 20) for _ in range(2))
     x = digits(50_000)
     assert sent(first, x) > 1 and sent(second, x) > 1 and sent(second, x) < 0.01
     first.close()

@@ -17,7 +17,7 @@ from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.config.limits import Limits
 from torchnp.rpc.server.config.tokens import Token, hash_of
 from torchnp.rpc.server.session.object_store import root_of
-from torchnp.rpc.server.session.protocol import Connection, Service
+from torchnp.rpc.server.session.protocol import Connection, ServerState
 
 TABLE = {}
 for name, function in {
@@ -41,10 +41,10 @@ CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, Heal
 class Client:
     """Speaks to a connection frame by frame."""
 
-    def __init__(self, service: Service, hello: bool = True) -> None:
-        self.connection, self.seq = Connection(service), 0
+    def __init__(self, state: ServerState, hello: bool = True) -> None:
+        self.connection, self.seq = Connection(state), 0
         if hello:
-            (welcome,) = self.send(greeting(service))
+            (welcome,) = self.send(greeting(state))
             assert type(welcome) is wire.Welcome
 
     def send(self, frame):
@@ -86,20 +86,20 @@ class Client:
         return status
 
 
-def greeting(service, **changes):
-    agreed = service.agreement
+def greeting(state, **changes):
+    agreed = state.agreement
     fields = {"version": wire.VERSION, "digest": agreed.digest, "ops": len(agreed.names), "package": "x", "token": ""}
     return wire.Hello(**fields | changes)
 
 
 @pytest.fixture(scope="module")
-def service():
-    return Service(TABLE, limits=Limits(max_bytes=10_000, max_objects=50))
+def state():
+    return ServerState(TABLE, limits=Limits(max_bytes=10_000, max_objects=50))
 
 
 @pytest.fixture
-def client(service):
-    return Client(service)
+def client(state):
+    return Client(state)
 
 
 def closed_with(client, replies, words):
@@ -234,12 +234,12 @@ def test_damaged_frames_never_raise_anything_else(frame, data):
 
 @given(st.lists(request | st.binary(max_size=30), max_size=6))
 @settings(CALM, max_examples=300)
-def test_a_connection_survives_any_frames(service, frames):
-    client = Client(service)
+def test_a_connection_survives_any_frames(state, frames):
+    client = Client(state)
     for frame in frames:
         for reply in client.send(frame):
             assert type(reply) in (wire.Ack, wire.Err, wire.Status, wire.Result)
-    Client(service).data(0, np.ones(3, np.float32))
+    Client(state).data(0, np.ones(3, np.float32))
 
 
 indices = st.integers(0, len(TABLE))
@@ -256,8 +256,8 @@ small_arg = st.one_of(st.none(), st.booleans(), small, st.floats(), text, st.bui
     )
 )
 @settings(CALM, max_examples=300)
-def test_any_arguments_leave_the_server_alive_and_its_books_right(service, calls):
-    client = Client(service)
+def test_any_arguments_leave_the_server_alive_and_its_books_right(state, calls):
+    client = Client(state)
     for i in range(4):
         client.data(i, np.ones((2, 3), np.float32))
     following = 4
@@ -275,20 +275,20 @@ def test_any_arguments_leave_the_server_alive_and_its_books_right(service, calls
 # ---------------------------------------------------------------- greeting
 
 
-def test_the_first_frame_is_a_hello(service):
-    client = Client(service, hello=False)
+def test_the_first_frame_is_a_hello(state):
+    client = Client(state, hello=False)
     closed_with(client, client.send(wire.Sync(1, 0)), "HELLO")
-    client = Client(service, hello=False)
+    client = Client(state, hello=False)
     closed_with(client, client.send(b"\x00" * 5000), "HELLO")
-    client = Client(service)
-    closed_with(client, client.send(greeting(service)), "once")
+    client = Client(state)
+    closed_with(client, client.send(greeting(state)), "once")
 
 
-def test_a_mismatch_says_what_to_do(service):
+def test_a_mismatch_says_what_to_do(state):
     for changes in ({"digest": "0" * 32}, {"version": 0}, {"package": "9.9", "digest": "1" * 32}):
-        client = Client(service, hello=False)
+        client = Client(state, hello=False)
         err = closed_with(
-            client, client.send(greeting(service, **changes)), "Install the same version of torchnp on both sides"
+            client, client.send(greeting(state, **changes)), "Install the same version of torchnp on both sides"
         )
         assert err.kind == "version"
         assert torchnp.__version__ in err.text
@@ -307,14 +307,14 @@ def test_the_digest_follows_names_and_schemas():
 
 
 def test_tokens():
-    service = Service(TABLE, token="sesame")
+    state = ServerState(TABLE, token="sesame")
     for wrong in ("", "Sesame", "sesame ", "x" * 1000):
-        client = Client(service, hello=False)
-        err = closed_with(client, client.send(greeting(service, token=wrong)), "token")
+        client = Client(state, hello=False)
+        err = closed_with(client, client.send(greeting(state, token=wrong)), "token")
         assert err.kind == "auth"
         assert "sesame" not in err.text
-    client = Client(service, hello=False)
-    assert type(client.send(greeting(service, token="sesame"))[0]) is wire.Welcome
+    client = Client(state, hello=False)
+    assert type(client.send(greeting(state, token="sesame"))[0]) is wire.Welcome
 
 
 def test_what_can_travel():
@@ -334,8 +334,8 @@ def test_what_can_travel():
 # ---------------------------------------------------------------- order and identity
 
 
-def test_random_operators_come_with_a_key_and_no_others_do(service):
-    client = Client(service)
+def test_random_operators_come_with_a_key_and_no_others_do(state):
+    client = Client(state)
     client.data(0, np.ones(2))
     for name, key in (("aten::bernoulli", None), ("aten::neg", 1)):
         err, _ = client.op(name, client.seq, 1, H(0), key=key)
@@ -344,11 +344,11 @@ def test_random_operators_come_with_a_key_and_no_others_do(service):
     assert type(ack) is wire.Ack
 
 
-def test_sequence_numbers_are_applied_once_and_in_order(service):
+def test_sequence_numbers_are_applied_once_and_in_order(state):
     for seq in (1, 7):
-        client = Client(service)
+        client = Client(state)
         closed_with(client, client.send(wire.Ops(seq, [])), f"sequence number {seq} came where 0 was due")
-    client = Client(service)
+    client = Client(state)
     client.data(0, np.ones(2))
     closed_with(client, client.data(1, np.ones(2), seq=0), "sequence number 0 came where 1 was due")
 
@@ -535,9 +535,9 @@ def test_in_place_writes_are_in_all_views_and_fail_for_all(client):
 def test_what_was_good_once_is_not_taken_for_good():
     """Operators whose arguments were found good go a shorter way, on which nothing may be missed."""
     few = Token("few", allow=["aten::neg"], hash=hash_of("few"))
-    service = Service(TABLE, {"x": np.ones(3)}, "secret", Limits(max_bytes=10_000), tokens=[few])
-    client = Client(service, hello=False)
-    client.send(greeting(service, token="secret"))
+    state = ServerState(TABLE, {"x": np.ones(3)}, "secret", Limits(max_bytes=10_000), tokens=[few])
+    client = Client(state, hello=False)
+    client.send(greeting(state, token="secret"))
     client.data(0, np.arange(3.0))
     for first, (name, *args) in enumerate(
         [("add.Tensor", H(0), H(0)), ("neg", H(0)), ("select.int", H(0), 0, 1)], start=1
@@ -570,8 +570,8 @@ def test_what_was_good_once_is_not_taken_for_good():
     failed(client.op("aten::add_.Tensor", 16, 0, H(14), H(14)), "op", "read-only")
     closed_with(client, client.op("aten::neg", 16, 1, H(99)), "there is no object 99")
 
-    client = Client(service, hello=False)
-    client.send(greeting(service, token="few"))
+    client = Client(state, hello=False)
+    client.send(greeting(state, token="few"))
     client.data(0, np.arange(3.0))
     assert client.op("aten::neg", 1, 1, H(0)) == [wire.Ack(2)]
     failed(client.op("aten::add.Tensor", 2, 1, H(0), H(0)), "op", "aten::add.Tensor is refused")

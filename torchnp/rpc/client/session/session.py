@@ -39,7 +39,7 @@ from torchnp.rpc.client.transports.requests import Announced, PublishFuture, che
 from torchnp.rpc.client.transports.transport import InProcess, Transport
 from torchnp.rpc.exceptions import HandleError, RPCError
 from torchnp.rpc.server.config.limits import Limits
-from torchnp.rpc.server.session.protocol import Connection, Service
+from torchnp.rpc.server.session.protocol import Connection, ServerState
 from torchnp.rpc.wire import Agreement, agreement
 
 
@@ -502,10 +502,10 @@ def local(
     Session
         An open session; a context manager that closes itself.
     """
-    service = Service(table, datasets, None, limits, ledger=ledger, libraries=libraries)
+    state = ServerState(table, datasets, None, limits, ledger=ledger, libraries=libraries)
     number = next(_numbers)
-    transport = InProcess(Connection(service, f"local session {number}"))
-    agreed = None if table is None else service.agreement
+    transport = InProcess(Connection(state, f"local session {number}"))
+    agreed = None if table is None else state.agreement
     return Session(transport, agreed=agreed, number=number, compress=compress, cache_bytes=cache_bytes)
 
 

@@ -25,7 +25,7 @@ _BYTES = (("received", "Bytes of frames of sessions that came."), ("sent", "Byte
 class Observed(Protocol):
     """The parts of a server from which the metrics are read."""
 
-    service: Any
+    state: Any
     counters: Any
     sessions: Any
     budget: Any
@@ -38,7 +38,7 @@ class _Collector:
         from prometheus_client import core
 
         self.server, self.core = server, core
-        self.ledger = Ledger(server.service.ledger.path) if server.service.ledger is not None else None
+        self.ledger = Ledger(server.state.ledger.path) if server.state.ledger is not None else None
 
     def collect(self) -> Iterator[Any]:
         """Yield all metric families with their current values."""

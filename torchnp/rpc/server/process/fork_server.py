@@ -34,7 +34,7 @@ from torchnp.rpc.server.monitoring.counters import Counters
 from torchnp.rpc.server.monitoring.event_log import note, redirect_child_output
 from torchnp.rpc.server.monitoring.rlimits import HEADROOM, keep_memory, limit_memory, limit_processor, taken
 from torchnp.rpc.server.session.protocol import Connection
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.threads import set_num_threads
 
 STEP = 16 << 20  # a worker's share of the budget is a multiple of this many bytes
@@ -104,15 +104,15 @@ class Nursery:
 
     Parameters
     ----------
-    service : Service
-        The service that the workers offer; they share its memory.
+    state : ServerState
+        What the workers share: operators, datasets and rights.
     budget : Budget
         The shared byte budget of the workers.
     counters : Counters
         Counters, with a row for each slot.
     """
 
-    def __init__(self, service: Service, budget: Budget, counters: Counters) -> None:
+    def __init__(self, state: ServerState, budget: Budget, counters: Counters) -> None:
         if not hasattr(os, "fork"):
             raise OSError("a server has a process for each client, which needs a system with fork; use rpc.local()")
         self.control, theirs = socket.socketpair()
@@ -127,7 +127,7 @@ class Nursery:
             try:
                 files = redirect_child_output()
                 _let_go_of_all_but(theirs.fileno(), budget.fileno(), *files)
-                _Children(theirs, service, budget, counters, files).run()
+                _Children(theirs, state, budget, counters, files).run()
                 code = 0
             finally:
                 os._exit(code)
@@ -208,9 +208,9 @@ class _Children:
     """Main loop of the fork server: it forks, kills and reaps workers until the server closes its end of the socket."""
 
     def __init__(
-        self, control: socket.socket, service: Service, budget: Budget, counters: Counters, files: list[int]
+        self, control: socket.socket, state: ServerState, budget: Budget, counters: Counters, files: list[int]
     ) -> None:
-        self.control, self.service, self.budget, self.counters = control, service, budget, counters
+        self.control, self.state, self.budget, self.counters = control, state, budget, counters
         self.files = files  # file descriptors to which the log goes
         self.pids: dict[int, int] = {}
         self.heard = bytearray()
@@ -258,7 +258,7 @@ class _Children:
             if what == _OPEN:
                 self._fork(slot, self.sockets.pop(0), text.decode(errors="replace"))
             elif what == _TELL:
-                self.service.know(msgspec.msgpack.decode(text, type=list[Token]))
+                self.state.know(msgspec.msgpack.decode(text, type=list[Token]))
             elif slot in self.pids:
                 os.kill(self.pids[slot], signal.SIGKILL)
         return True
@@ -277,7 +277,7 @@ class _Children:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 _let_go_of_all_but(fd, self.budget.fileno(), *self.files)
-                connection = Connection(self.service, peer, name, self.counters.row(slot))
+                connection = Connection(self.state, peer, name, self.counters.row(slot))
                 _work(socket.socket(fileno=fd), connection, self.budget, slot)
                 code = 0
             except (OSError, EOFError):  # the client or the server is gone

@@ -19,7 +19,7 @@ from torchnp.rpc.server.monitoring.event_log import note
 from torchnp.rpc.server.process.fork_server import Budget, Nursery
 from torchnp.rpc.server.process.link import ClientStream, Link
 from torchnp.rpc.server.session.protocol import last_word
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.wire.framing import ByteStream
 
 LINGER_SECONDS = 2.0
@@ -49,18 +49,18 @@ class Sessions:
 
     Parameters
     ----------
-    service : Service
-        The service that sessions offer.
+    state : ServerState
+        What sessions share: operators, datasets and rights.
     max_clients : int
         Number of sessions at a time; further clients are refused with a reason.
     max_memory : int, optional
         Number of bytes that all sessions together may hold.
     """
 
-    def __init__(self, service: Service, max_clients: int, max_memory: int | None) -> None:
+    def __init__(self, state: ServerState, max_clients: int, max_memory: int | None) -> None:
         if type(max_clients) is not int or max_clients < 1:
             raise ValueError(f"max_clients is at least 1, not {max_clients!r}")
-        self.service, self.max_clients = service, max_clients
+        self.state, self.max_clients = state, max_clients
         self.budget = Budget(max_memory, max_clients)
         self.counters = Counters(max_clients + 1)  # a row for each worker and one for this process
         self.count = self.counters.row(max_clients)
@@ -76,7 +76,7 @@ class Sessions:
     def fork(self) -> None:
         """Start the fork server unless it is running; call this while there are no threads if possible."""
         if self._nursery is None:
-            self._nursery = Nursery(self.service, self.budget, self.counters)
+            self._nursery = Nursery(self.state, self.budget, self.counters)
 
     def _reap(self, stop: asyncio.Event) -> None:
         """Record the exit codes of workers that have ended; set ``stop`` if the fork server has ended."""
@@ -275,7 +275,7 @@ class Sessions:
                 "auth", "the server's owner lets the session's token in no more: it has ended with all its handles"
             )
         number = self.budget.where(held.slot)
-        name = self.service.agreement.names[number - 1] if number else "a request"
+        name = self.state.agreement.names[number - 1] if number else "a request"
         limits = held.rights.limits
         reason = _REASONS.get(-status, "died")
         if reason == "cpu":

@@ -26,7 +26,7 @@ from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.invocation import Invocation, results
 from torchnp.rpc.server.session.object_store import Failure, ObjectStore, StoredObject
 from torchnp.rpc.server.session.overload_info import Served
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.wire import Handle, Ints
 
 # Conversions of arguments on the wire, other than handles, to arguments of a kernel.
@@ -50,9 +50,9 @@ class Executor:
         Records how long operators on private data took, and determines when the reply is sent.
     """
 
-    def __init__(self, service: Service, store: ObjectStore, rights: Rights, count: Count) -> None:
-        self.service, self.store, self.rights, self.count = service, store, rights, count
-        self.pace = Pace(service.bucket, service.late)
+    def __init__(self, state: ServerState, store: ObjectStore, rights: Rights, count: Count) -> None:
+        self.state, self.store, self.rights, self.count = state, store, rights, count
+        self.pace = Pace(state.bucket, state.late)
         # Reseeded for each random operator, so no operator affects another one's random numbers.
         self._generator = Generator()
         self._rows: dict[int, Served] = {}
@@ -84,7 +84,7 @@ class Executor:
                 watch(index + 1)
             row = rows.get(index)
             if row is None:
-                row = rows[index] = self.service.row(index)
+                row = rows[index] = self.state.row(index)
             if first <= store.last_id:
                 store.claim(first, count)
             elif count:

@@ -22,7 +22,7 @@ from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.executor import Executor
 from torchnp.rpc.server.session.object_store import Failure, ObjectStore
 from torchnp.rpc.server.session.program_store import Programs
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.session.uploads import Uploads
 
 MOST_FAILURES = 1024  # maximum number of failures that are reported for one call of a program
@@ -34,7 +34,7 @@ def last_word(kind: str, text: object) -> bytes:
 
 
 def greet(
-    service: Service, hello: Any, peer: str, count: Count, names: Collection[str] = ()
+    state: ServerState, hello: Any, peer: str, count: Count, names: Collection[str] = ()
 ) -> tuple[Rights | None, bytes]:
     """Check a client's first frame and the names in its certificate.
 
@@ -42,15 +42,15 @@ def greet(
     """
     if type(hello) is not wire.Hello:
         raise ProtocolError("the first frame is a HELLO")
-    rights = service.admits(hello.token, names)
+    rights = state.admits(hello.token, names)
     if rights is None:
         count("token")
         note(logging.WARNING, "wrong token", peer)
         words = "the token is missing or wrong: pass rpc.connect(..., token=) the server's token"
-        if service.tokens.certificates:
+        if state.tokens.certificates:
             words += ", or none with the certificate of a client that the owner knows"
         return None, last_word("auth", words)
-    ours = service.agreement
+    ours = state.agreement
     if hello.version != wire.VERSION or hello.digest != ours.digest:
         count("version")
         note(logging.WARNING, "version differs", peer)
@@ -82,11 +82,11 @@ class Connection:
     """
 
     def __init__(
-        self, service: Service, peer: str = "client", client: str | None = None, count: Count | None = None
+        self, state: ServerState, peer: str = "client", client: str | None = None, count: Count | None = None
     ) -> None:
-        self.service, self.peer = service, peer
+        self.state, self.peer = state, peer
         # Before the HELLO, it does not matter which rights are set, because the client cannot do anything.
-        self.rights = service.clients[client] if client is not None else next(iter(service.clients.values()))
+        self.rights = state.clients[client] if client is not None else next(iter(state.clients.values()))
         self.count = Counters(1).row(0) if count is None else count
         self.store = ObjectStore(self.rights.limits)
         self.closed = False
@@ -97,7 +97,7 @@ class Connection:
         self.rest: Callable[[], None] | None = None  # called when all operators have run but the reply must wait
         self.uploads = Uploads(self.store)
         self.programs = Programs()
-        self.executor = Executor(service, self.store, self.rights, self.count)
+        self.executor = Executor(state, self.store, self.rights, self.count)
         self._actions: dict[type, Callable[[Any], Iterable[bytes]]] = {
             wire.Ops: self._ops,
             wire.Data: self._data,
@@ -186,7 +186,7 @@ class Connection:
     # ------------------------------------------------------------ the session
 
     def _hello(self, hello: Any) -> list[bytes]:
-        rights, reply = greet(self.service, hello, self.peer, self.count)
+        rights, reply = greet(self.state, hello, self.peer, self.count)
         if rights is not None:
             self.known = True
             self.rights = self.executor.rights = rights
@@ -266,7 +266,7 @@ class Connection:
             else:
                 self._check_release()
                 start = time.perf_counter()
-                array = publish_rows.release_rows(self.service.ledger, self.rights.client, entry, request)
+                array = publish_rows.release_rows(self.state.ledger, self.rights.client, entry, request)
                 took = time.perf_counter() - start  # this time hardly depends on the values
                 self.executor.pace.ran("publish", took, took)
         except (PrivacyError, LedgerError) as error:
@@ -302,7 +302,7 @@ class Connection:
             return [_failed(entry.poison, request.request)]
         try:
             self._check_release()
-            return [wire.encode(publish_rows.quote(self.service.ledger, self.rights.client, entry, request))]
+            return [wire.encode(publish_rows.quote(self.state.ledger, self.rights.client, entry, request))]
         except (PrivacyError, LedgerError) as error:
             return self._unreleased(error, request.request)
 

@@ -29,7 +29,7 @@ from torchnp.rpc.server.monitoring.rlimits import limit_memory
 from torchnp.rpc.server.process.link import ClientStream
 from torchnp.rpc.server.process.sessions import LINGER_SECONDS, LiveSession, Sessions
 from torchnp.rpc.server.session.protocol import greet, last_word
-from torchnp.rpc.server.session.service import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports.auth_throttle import Refusals, Strangers, host_of
 from torchnp.rpc.server.transports.listen import Listener, ServerCertificates, names_of, opened
 from torchnp.rpc.wire.keepalive import keep_alive
@@ -45,8 +45,8 @@ class Server(Sessions):
 
     Parameters
     ----------
-    service : Service
-        The service that the sessions offer.
+    state : ServerState
+        What the sessions share: operators, datasets and rights.
     host, port : str, int
         The address to listen on; port 0 picks a free port.
     max_clients : int
@@ -67,7 +67,7 @@ class Server(Sessions):
 
     def __init__(
         self,
-        service: Service,
+        state: ServerState,
         host: str = "127.0.0.1",
         port: int = 0,
         max_clients: int = MAX_CLIENTS,
@@ -79,15 +79,15 @@ class Server(Sessions):
             raise TypeError(f"a port is an integer, not a value of type {type(port).__name__}")
         if not 0 <= port < 65536:
             raise ValueError(f"there is no port {port}: give one from 1 to 65535, or 0 for a free one")
-        if host not in LOOPBACK and service.open:
+        if host not in LOOPBACK and state.open:
             raise ValueError(
                 f"refusing to listen on {host} without a token: anybody who can reach it could use this server. "
                 "Give a token, or listen on 127.0.0.1"
             )
-        _check_certificates(service.tokens.by_name.values(), tls)
+        _check_certificates(state.tokens.by_name.values(), tls)
         if grpc and (missing := lacking("rpc,grpc", "grpc")):
             raise ValueError(f"gRPC {missing}")
-        super().__init__(service, max_clients, max_memory)
+        super().__init__(state, max_clients, max_memory)
         self.host, self.port, self.certificates, self.grpc = host, port, tls, grpc
         self.tls = None if tls is None else tls.context()
         self._clients: set[asyncio.Task] = set()
@@ -99,7 +99,7 @@ class Server(Sessions):
         host = socket.gethostname() if self.host in ("", "0.0.0.0", "::") else self.host
         scheme = ("grpcs" if self.tls else "grpc") if self.grpc else ("tls" if self.tls else "tcp")
         address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
-        more = ", token=..." if any(t.hash for t in self.service.tokens.by_name.values()) else ""
+        more = ", token=..." if any(t.hash for t in self.state.tokens.by_name.values()) else ""
         if self.tls is not None:
             more += ", ca=..." if self.tls.verify_mode == ssl.CERT_NONE else ", ca=..., cert=..., key=..."
         return f'listening on {self.host}:{self.port}; connect with rpc.connect("{address}"{more})'
@@ -109,7 +109,7 @@ class Server(Sessions):
     async def run(self, ready: Any = None, stop: asyncio.Event | None = None) -> None:
         """Serve until ``stop`` is set; call ``ready`` when the port is open."""
         stop = stop or asyncio.Event()
-        self.service.tell_ledger()
+        self.state.tell_ledger()
         self.fork()
         nursery = self._nursery
         assert nursery is not None
@@ -118,7 +118,7 @@ class Server(Sessions):
             listener = await self._listen()
             self.port = listener.port
             loop.add_reader(nursery.control, self._reap, stop)
-            note(logging.INFO, "serving", operators=len(self.service.agreement.names))
+            note(logging.INFO, "serving", operators=len(self.state.agreement.names))
             try:
                 if ready is not None:
                     ready()
@@ -175,7 +175,7 @@ class Server(Sessions):
             A token is invalid, or names a dataset or operator that does not exist. Nothing was changed.
         """
         _check_certificates(tokens, self.certificates)
-        gone = self.service.know(tokens)
+        gone = self.state.know(tokens)
         assert self._nursery is not None
         self._nursery.tell(tokens)
         for held in self._living.values():
@@ -300,8 +300,8 @@ class Server(Sessions):
 
         The reply to a wrong token waits for the host's backoff.
         """
-        rights, reply = greet(self.service, hello, peer, self.count, names)
-        if rights is None and self.service.admits(hello.token, names) is None:
+        rights, reply = greet(self.state, hello, peer, self.count, names)
+        if rights is None and self.state.admits(hello.token, names) is None:
             await self._refusals.wait(host)
         return rights, reply
 
@@ -370,10 +370,10 @@ def serve(
         An argument is invalid, for example a host other than loopback without a token; or the port cannot be bound.
     """
     tls = None if tls_cert is tls_key is tls_client_ca is None else ServerCertificates(tls_cert, tls_key, tls_client_ca)
-    service = Service(table, datasets, token, limits, bucket, ledger, tokens, allow, libraries)
-    server = Server(service, host, port, max_clients, max_memory, tls, grpc)
+    state = ServerState(table, datasets, token, limits, bucket, ledger, tokens, allow, libraries)
+    server = Server(state, host, port, max_clients, max_memory, tls, grpc)
     if check:
-        print(service.summary())
+        print(state.summary())
     else:
         _run(server, max_memory, metrics, reread)
 
@@ -393,7 +393,7 @@ def _run(
     reread: Callable[[], Sequence[Token]] | None,
 ) -> None:
     if max_memory is not None:
-        limit_memory(max_memory + sum(a.nbytes for a in server.service.datasets.values()))
+        limit_memory(max_memory + sum(a.nbytes for a in server.state.datasets.values()))
     server.fork()
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Triangular systems and Cholesky factors."""
+"""Cholesky factors, and triangular systems."""
 
 from __future__ import annotations
 

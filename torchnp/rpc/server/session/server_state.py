@@ -1,4 +1,4 @@
-"""The service of a server: operators, the owner's datasets, and the clients' rights to them."""
+"""The state of a server that all sessions share: operators, the owner's datasets, and the clients' rights to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torchnp.rpc.server.session.overload_info import Served
 from torchnp.rpc.wire import Agreement, agreement
 
 
-class Service:
+class ServerState:
     """The operators, datasets, clients and limits of a server.
 
     Parameters
@@ -114,7 +114,7 @@ class Service:
         self.tokens, self.clients, self.open = known, clients, is_open
         return gone
 
-    @functools.cache  # noqa: B019  (a service lives as long as its process)
+    @functools.cache  # noqa: B019  (it lives as long as its process)
     def row(self, index: int) -> Served:
         """Return the overload at an index of `Agreement.names`; raise ProtocolError if there is none."""
         if index >= len(self.agreement.names):
