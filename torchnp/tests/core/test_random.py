@@ -306,6 +306,34 @@ def test_functional_on_strided_tensors(name):
         call(name, make(), *((0.5,) if name in ("geometric", "bernoulli.p") else ()))
 
 
+@pytest.mark.parametrize("layout", STRIDED)
+@pytest.mark.parametrize(
+    "name, dtype",
+    [
+        *((f"{name}.out", dtype) for name in ("rand", "randn", "bernoulli", "poisson") for dtype in FLOATS),
+        *((f"randint.{low}out", dtype) for low in ("", "low_") for dtype in ("int64", "uint8", "float32", "bool")),
+        ("bernoulli.out", "int64"), ("_standard_gamma.out", "float32"), ("rand_like.out", "float32"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("grown", [1, 40])
+def test_out_in_any_memory_order(grown, name, dtype, layout):
+    shape, stride = STRIDED[layout]().shape, STRIDED[layout]().stride()
+    shape = (*shape[:-1], shape[-1] * grown) if stride[-1] == max(stride) else tuple(shape)
+    base = tensor(4 * 252 * grown, dtype)
+    theirs, flat = base.as_strided(shape, stride), to_numpy(base).copy()
+    ours = np.ndarray(shape, flat.dtype, flat, strides=[s * flat.itemsize for s in stride])
+    packet, overload = name.split(".")
+    args = {"rand": (shape,), "randn": (shape,), "randint": (*((0,) if "low" in overload else ()), 2, shape)}.get(
+        packet
+    )
+    given = args or (torch.rand(shape, dtype=theirs.dtype if dtype in FLOATS else torch.float32),)
+    seed(8)
+    getattr(getattr(A, packet), overload)(*given, out=theirs)
+    torchnp.table[f"aten::{name}"](*(to_numpy(x) if isinstance(x, torch.Tensor) else x for x in given), out=ours)
+    same(flat, base)
+    in_step()
+
+
 def test_expanded_memory_is_refused():
     x = np.broadcast_to(np.zeros((3, 1)), (3, 4))
     for name in ("uniform_", "normal_", "bernoulli_.float"):
