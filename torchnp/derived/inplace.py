@@ -85,6 +85,8 @@ def make_inplace(
             args, kwargs = (args, kwargs) if prepare is None else prepare(target, args, kwargs)
             if by_strips and not shared and _in_strips(source, rule, target, args, kwargs, drawn):
                 return target
+            if not target.flags.c_contiguous:
+                WRITTEN.inplace = target
             if writes.onto and not shared:
                 offer_target(target, (*args, *kwargs.values()))
             value = source(*args, **kwargs)
@@ -98,7 +100,7 @@ def make_inplace(
             _raise_of_target(schema, error, (args, kwargs), writes)
             raise
         finally:
-            WRITTEN.onto = None
+            WRITTEN.onto = WRITTEN.inplace = None
             leave_quiet(token)
         return target.item() if number else target
 

@@ -26,7 +26,7 @@ from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._fast import fast
 from torchnp.kernels.numerics.vector_tails import VECTOR, Loop, vector_or_tail
 from torchnp.parallel_elementwise import by_parts
-from torchnp.threads import LARGE
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 Ufunc = Callable[..., Any]
@@ -216,7 +216,9 @@ EXACT_BINARY_UFUNCS = frozenset((
     np.greater, np.greater_equal,
 ))  # fmt: skip
 
+# For half types, these functions are computed with the bits, as uint16.
 _BITS = {np.negative: (np.bitwise_xor, np.uint16(0x8000)), np.absolute: (np.bitwise_and, np.uint16(0x7FFF))}
+TABLE: Threshold = 1 << 17  # half-type elements; from here on, a table of all results is faster than the function
 
 
 def _direct(plan_of: Planner, cpu: str) -> dict[np.dtype, Ufunc]:
@@ -251,11 +253,13 @@ def _direct_halves(plan_of: Planner, run: Callable[..., ndarray], one: bool) -> 
             plan = plan_of(dtype)
             if plan.common == dtype and plan.out in (dtype, dt.bool_):
                 small = plan.function if plan.inner == dtype else of_half(plan.function, dtype)
-                found[dtype] = (lambda x, f=small: f(x) if x.size < LARGE else run(x)) if one else small
+                found[dtype] = (lambda x, f=small: f(x) if x.size < TABLE else run(x)) if one else small
     return found
 
 
-def _of_one(plan_of: Planner, half_tail: Ufunc | None, tail_loop: Loop) -> Callable[[Any], ndarray]:
+def _of_one(
+    plan_of: Planner, half_tail: Ufunc | None, tail_loop: Loop, many_halves: Ufunc | None = None
+) -> Callable[[Any], ndarray]:
     # For each half type, the results for all its 2**16 values, indexed by the value's bits.
     tables: dict[np.dtype, ndarray] = {}
 
@@ -264,8 +268,10 @@ def _of_one(plan_of: Planner, half_tail: Ufunc | None, tail_loop: Loop) -> Calla
         return finish(function(dt.cast(dt.cast(x, common), inner)), out)
 
     def in_bulk(x: ndarray) -> ndarray:
-        if x.size < LARGE or not dt.is_half(x.dtype):
+        if x.size < TABLE or not dt.is_half(x.dtype):
             return compute(x)
+        if many_halves:
+            return many_halves(x)
         if (function := plan_of(x.dtype).function) in _BITS:
             ufunc, mask = _BITS[function]
             return ufunc(x.view(np.uint16), mask).view(x.dtype)
@@ -344,7 +350,7 @@ def binary(names: str, ufunc: Ufunc, result: Rule = same, **given: Any) -> Calla
 def _declare(
     names: str, ufunc: Ufunc, result: Rule, operands: int, *, takes: Collection[np.dtype], cpu: str = "",
     refuses: Refusals = (), compute: Rule = dt.opmath, exact_scalar: bool = False, stepwise: bool = False,
-    half_tail: Ufunc | None = None, tail_loop: Loop = VECTOR, like: Any = None, differs: Sequence[str] = (), doc: str = "",
+    half_tail: Ufunc | None = None, tail_loop: Loop = VECTOR, many_halves: Ufunc | None = None, like: Any = None, differs: Sequence[str] = (), doc: str = "",
     writes: WriteSpec = NOTHING, **also: Ufunc,
 ) -> Callable[..., ndarray]:  # fmt: skip
     """Declare an elementwise op under its names, and return its kernel; without names, only other kernels call it.
@@ -364,6 +370,8 @@ def _declare(
         Compute two half-type tensors in that type, rounding at each step.
     half_tail, tail_loop
         The function for half-type elements in the scalar tail of torch's vectorized loop, and the kind of that loop.
+    many_halves
+        A faster function for at least `TABLE` half-type elements of a unary op.
     like, differs, writes
         As in `kernel`; ``like`` defaults to ``ufunc``.
     **also
@@ -377,7 +385,7 @@ def _declare(
         _stripped(ufunc), result, cpu, takes, refuses, compute, {k: _stripped(f) for k, f in also.items()}
     )
     run = (
-        _of_one(plan_of, half_tail, tail_loop)
+        _of_one(plan_of, half_tail, tail_loop, many_halves)
         if operands == 1
         else _of_two(plan_of, cpu, refuses, exact_scalar, stepwise, half_tail)
     )

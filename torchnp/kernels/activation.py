@@ -38,7 +38,10 @@ _NO_RELU = [
     ([dt.bool_], RuntimeError, "Boolean inputs not supported for relu"),
     (dt.COMPLEXES, NotImplementedError, str(complex_clamp())),
 ]
-relu = el.unary("relu", _relu, cpu="clamp_min_scalar_cpu", takes=el.INTS | el.FLOATS, refuses=_NO_RELU)
+relu = el.unary(
+    "relu", _relu, cpu="clamp_min_scalar_cpu", takes=el.INTS | el.FLOATS, refuses=_NO_RELU,
+    many_halves=lambda x: clamp(x, 0),
+)  # fmt: skip
 
 
 @kernel("hardtanh")

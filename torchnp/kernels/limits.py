@@ -19,10 +19,12 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels.numerics.blocks import STRIP, limited
+from torchnp.kernels._memory import orders
+from torchnp.kernels.numerics.blocks import STRIP, limited, limited_halves
 from torchnp.kernels.numerics.vector_tails import vector_or_tail
 from torchnp.layout import stride_rules
 from torchnp.layout.apply import is_plain
+from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
 REAL = el.INTS | el.FLOATS
@@ -77,6 +79,9 @@ for _name, _function, _other in (("fmax", np.fmax, "maximum"), ("fmin", np.fmin,
     )  # fmt: skip
 
 
+_BY_BITS: Threshold = 1 << 10  # half-type elements; from here on, `limited_halves` is faster than `limited` in float32
+
+
 def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool = False) -> ndarray:
     """Clamp ``self``; if ``fixed``, limits (even complex ones) do not change a floating-point tensor's dtype."""
     given = [x for x in (low, high) if x is not None]
@@ -97,6 +102,11 @@ def _clamp(cpu: str, takes: Any, self: ndarray, low: Any, high: Any, fixed: bool
                 return stride_rules.cloned(dt.cast(self, out))
     elif fixed and any(x != x for x in given):
         return np.full_like(self, math.nan)
+    if fixed and out in dt.HALVES and self.size >= _BY_BITS:
+        least, most = (None if limit is None else scalar(limit, out) for limit in (low, high))
+        if least is None or most is None or least < most:
+            order, back = orders(self)
+            return limited_halves(self.transpose(order), least, most).transpose(back)
     x = _limit(self, out)
     x = limited(x, *(None if limit is None else _limit(limit, out) for limit in (low, high)))
     return el.finish(x, out)

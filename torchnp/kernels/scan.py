@@ -35,6 +35,7 @@ ndarray = np.ndarray
 _WIDE = {dt.float32: dt.float64, dt.complex64: dt.complex128, dt.float16: dt.float32, dt.bfloat16: dt.float32}
 
 _COLUMNS: Threshold = 1 << 9  # sums side by side; from here on, one ufunc call per step is faster than `accumulate`
+_SHORT: Threshold = 64  # steps up to which sums that are not side by side are copied next to each other
 
 
 def _scan(x: ndarray, dim: int, *, dtype: Any, op: str, ufunc: np.ufunc) -> ndarray:
@@ -64,8 +65,12 @@ def _accumulate(ufunc: np.ufunc, x: ndarray, axis: int, wide: np.dtype, out: np.
         if before is not None:
             value = value.copy(order="K") if np.may_share_memory(value, x) else value
             ufunc(before, value[:1], value[:1])
-        if math.prod(value.shape[1:]) < _COLUMNS or abs(value.strides[0]) == value.itemsize:
+        if math.prod(value.shape[1:]) < _COLUMNS:
             return ufunc.accumulate(value, 0)
+        if abs(value.strides[0]) == value.itemsize:
+            if len(value) > _SHORT:
+                return ufunc.accumulate(value, 0)
+            value = np.ascontiguousarray(value)
         sums = np.empty_like(value)
         sums[0] = value[0]
         for i in range(1, len(value)):
@@ -73,7 +78,8 @@ def _accumulate(ufunc: np.ufunc, x: ndarray, axis: int, wide: np.dtype, out: np.
         return sums
 
     result = np.empty_like(x, out)
-    source, to = np.moveaxis(x, axis, 0), np.moveaxis(result, axis, 0)
+    rest_axes = sorted((d for d in range(x.ndim) if d != axis), key=lambda d: -abs(x.strides[d]))
+    source, to = x.transpose(axis, *rest_axes), result.transpose(axis, *rest_axes)
     n, rest = len(source), source.shape[1:]
     columns = max(STRIP // n, 1 if abs(source.strides[0]) == x.itemsize else 2 * _COLUMNS)
     rows = max(STRIP // min(columns, math.prod(rest)), 1)

@@ -51,9 +51,10 @@ def settler(schema: Schema) -> Settle | None:
             """Lay out one result; return it unchanged if it shares an argument's memory."""
             if type(x) is not ndarray or rule is None or not x.ndim or any(x is a for a in args):
                 return x
-            target = stride_rules.WRITTEN.target
-            if type(target) is ndarray and target.shape == x.shape:
-                return x  # this result is copied into ``out=``, which keeps its own strides
+            written = stride_rules.WRITTEN
+            for target in (written.target, written.inplace):
+                if type(target) is ndarray and target.shape == x.shape:
+                    return x  # this result is copied into a target, which keeps its own strides
             strides = rule(x.shape, given, where)
             if strides == stride_rules.layout_of(x)[1] or len(strides) != x.ndim or _is_shared(x, args, kwargs):
                 return x

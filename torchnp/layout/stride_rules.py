@@ -42,6 +42,7 @@ class _Written(local):
     """
 
     target: Any = None
+    inplace: Any = None  # the target of an in-place call if it is not row-major
     onto: Any = None  # the target of an in-place call that `copy_to_write` returns instead of a copy
 
 

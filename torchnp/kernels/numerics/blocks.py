@@ -110,6 +110,40 @@ def limited(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
     return in_strips(chain, x.reshape(-1)).reshape(x.shape)
 
 
+def limited_halves(x: ndarray, low: ndarray | None, high: ndarray | None) -> ndarray:
+    """Apply `limited` to a half type in a tenth of the time: compare the bits as integers, in strips.
+
+    As int16, all negative numbers are below the positive ones, which are in order. As uint16, the negative numbers are
+    above them, ordered by magnitude. So each limit takes one maximum or minimum of integers.
+
+    Parameters
+    ----------
+    x : ndarray of float16 or bfloat16
+    low, high : 0-d ndarray, optional
+        Limits of the same dtype, not NaN; ``low`` < ``high`` if both are given.
+    """
+    steps: list[tuple[np.ufunc, ndarray]] = []
+    for limit, (of_positive, of_negative) in ((low, (np.maximum, np.minimum)), (high, (np.minimum, np.maximum))):
+        if limit is not None:
+            negative = np.signbit(limit)
+            steps.append((of_negative if negative else of_positive, limit.view(np.uint16 if negative else np.int16)))
+    infinity = int(np.array(np.inf, x.dtype).view(np.int16))
+    zeros = [v.view(np.int16) ^ np.int16(-0x8000) for v in (low, high) if v is not None and v == 0]  # of the other sign
+
+    def chain(part: ndarray, out: ndarray) -> None:
+        value = part
+        for ufunc, limit in steps:
+            value = ufunc(value.view(limit.dtype), limit, out=out.view(limit.dtype))
+        magnitude = part & np.int16(0x7FFF)
+        if zeros or magnitude.max() > infinity:
+            kept = magnitude > infinity  # NaN
+            for zero in zeros:  # of two zeros, the element
+                kept |= part == zero
+            np.copyto(out, part, where=kept)
+
+    return in_strips(chain, x.view(np.int16)).view(x.dtype)
+
+
 MANY: Threshold = 1 << 14  # elements; from here on, three passes over bits are faster than a branch for each element
 _BITS = {n: (np.dtype(f"i{n}"), np.dtype(f"u{n}")) for n in (1, 2, 4, 8)}
 
