@@ -223,7 +223,7 @@ def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:
         strides = [0 if n == size else s for n, s in zip(r.shape, r.contiguous().stride(), strict=True)]
         return torch.zeros(r.numel(), dtype=r.dtype).as_strided(r.shape, strides)
     if kind == "transposed":
-        return torch.zeros(r.shape[::-1], dtype=r.dtype).permute(*reversed(range(r.ndim)))
+        return torch.zeros(r.shape[::-1], dtype=r.dtype).permute(tuple(reversed(range(r.ndim))))
     if kind == "stepped":
         return torch.zeros((*r.shape, 2), dtype=r.dtype)[..., 0]
     if kind == "wider":
