@@ -166,9 +166,9 @@ class Recorder(TorchDispatchMode):
                 self.sink(other)
 
 
-# Kinds of ``out=``: correct, empty, with a wider dtype, strided, expanded, with another shape, with an integer dtype,
-# and in the memory of an input, shifted by one element.
-OUTS = ("right", "empty", "wider", "stepped", "expanded", "transposed", "shape", "integer", "shared")
+# Kinds of ``out=``: correct, empty, with a wider dtype, strided, expanded, column-major, with another shape, with an
+# integer dtype, and in the memory of an input, shifted by one element.
+OUTS = ("right", "empty", "wider", "stepped", "expanded", "column-major", "shape", "integer", "shared")
 # For these, torch writes to ``out=`` as if it had the input's dtype, and beyond its end if its dtype is narrower.
 BLIND_TO_DTYPE = frozenset(["aten::_logcumsumexp.out"])
 # torch reads the positions to write from row numbers that it may already have overwritten, and so writes beyond
@@ -222,7 +222,7 @@ def out_like(r: torch.Tensor, kind: str) -> torch.Tensor:
         size = next((n for n in r.shape if n > 1), 1)
         strides = [0 if n == size else s for n, s in zip(r.shape, r.contiguous().stride(), strict=True)]
         return torch.zeros(r.numel(), dtype=r.dtype).as_strided(r.shape, strides)
-    if kind == "transposed":
+    if kind == "column-major":
         return torch.zeros(r.shape[::-1], dtype=r.dtype).permute(tuple(reversed(range(r.ndim))))
     if kind == "stepped":
         return torch.zeros((*r.shape, 2), dtype=r.dtype)[..., 0]
