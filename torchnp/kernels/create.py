@@ -91,9 +91,15 @@ def empty_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, m
     return new_like(self, self.dtype if dtype is None else dt.as_dtype(dtype), memory_format)
 
 
-_new_zeros = lambda x, other, n: np.zeros((*x.shape[:n], *other.shape), other.dtype)
-_DOC = "Zeros with ``self``'s batch dimensions followed by the shape of ``other``."
-rows("_new_zeros_with_same_feature_meta", _new_zeros, _DOC, like=np.zeros)
+@kernel("_new_zeros_with_same_feature_meta", like=np.zeros)
+def _new_zeros_with_same_feature_meta(self, other, *, self_num_batch_dims=0):
+    """Zeros with ``self``'s batch dimensions followed by the shape and the strides of ``other``."""
+    batch, (memory, _) = self.shape[:self_num_batch_dims], storage(other)
+    steps = [s * memory.size for s in contiguous(batch)]
+    out = strided((*batch, *other.shape), other.dtype, (*steps, *element_strides(other)))
+    out[...] = 0
+    return out
+
 
 # ---------------------------------------------------------------- filled
 

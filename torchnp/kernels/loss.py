@@ -17,6 +17,7 @@ from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
+from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.activation import log_sigmoid_forward
 from torchnp.kernels.arithmetic import add, add_scalar, div, mul, rsub_scalar, sub, sub_scalar
 from torchnp.kernels.compare import eq, le, ne, where
@@ -324,7 +325,7 @@ def total_of(x: ndarray, axis: int | None) -> ndarray:
     """Return the sum over a dimension, or over all, rounded to the tensor's dtype; integers give int64."""
     refuse_elements("sum_cpu", x, (*dt.FLOAT8S, dt.complex32))
     out = x.dtype if dt.is_inexact(x.dtype) else dt.int64
-    return el.finish(np.add.reduce(dt.cast(x, dt.opmath(out)), axis=axis), out)
+    return el.finish(add_reduce(dt.cast(x, dt.opmath(out)), None if axis is None else (axis,)), out)
 
 
 @kernel("cosine_embedding_loss")
