@@ -95,7 +95,7 @@ def empty_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, m
 def _new_zeros_with_same_feature_meta(self, other, *, self_num_batch_dims=0):
     """Zeros with ``self``'s batch dimensions followed by the shape and the strides of ``other``."""
     batch, (memory, _) = self.shape[:self_num_batch_dims], storage(other)
-    steps = [s * memory.size for s in contiguous(batch)]
+    steps = [s * (memory.nbytes // other.itemsize) for s in contiguous(batch)]
     out = strided((*batch, *other.shape), other.dtype, (*steps, *element_strides(other)))
     out[...] = 0
     return out
