@@ -35,7 +35,7 @@ from torchnp.kernels.numerics.products import (
 )
 from torchnp.kernels.view import view
 from torchnp.layout.overlap import check_target
-from torchnp.layout.stride_rules import iterated, layout_of, place
+from torchnp.layout.stride_rules import empty, iterated, layout_of, place
 
 ndarray = np.ndarray
 
@@ -371,15 +371,18 @@ def addr(self, vec1, vec2, *, beta=1, alpha=1):
         check(dt.is_inexact(out) or not isinstance(number, (float, complex)), words)
     if out in (*dt.BARE_UNSIGNED, *dt.FLOAT8S, dt.complex32):
         raise not_implemented("addr_cpu", out)
-    if out == dt.bool_:
-        pair = np.logical_and.outer(vec1, vec2) if scalar(alpha, out) else np.zeros(base.shape, bool)
-        total = np.logical_or(base, pair) if scalar(beta, out) else pair
-    else:  # The half types are rounded after each step here, as torch does.
-        b, a = scalar(beta, out), scalar(alpha, out)
-        pair = np.multiply.outer(a * dt.cast(vec1, out), dt.cast(vec2, out))
-        total = pair if b == 0 else b * dt.cast(base, out) + pair
     laid = iterated((layout_of(base), layout_of(view(vec1, (vec1.size, 1))), layout_of(vec2)))
-    return place(total, laid)
+    total = empty(base.shape, out, laid)
+    b, a = scalar(beta, out), scalar(alpha, out)
+    if out == dt.bool_:
+        np.logical_and(np.logical_and(vec1, a)[:, None], vec2, out=total)
+        return np.logical_or(base, total, out=total) if b else total
+    # The half types are rounded after each step here, as torch does.
+    np.multiply((a * dt.cast(vec1, out))[:, None], dt.cast(vec2, out), out=total)
+    if b != 0:
+        base = dt.cast(base, out)
+        np.add(base if b == 1 else b * base, total, out=total)
+    return total
 
 
 def _outer(a: ndarray, b: ndarray) -> ndarray:
