@@ -210,6 +210,8 @@ def _running(x: ndarray, dim: int, *, op: str, ufunc: np.ufunc) -> tuple[ndarray
         return x.copy(), np.zeros(x.shape, np.int64)
     axis = wrap_dim(dim, x.ndim)
     refuse(f"{op}_cpu", x.dtype, NOT_ORDERED)
+    if axis == x.ndim - 1 and x.flags.c_contiguous:
+        return _running_in_rows(x, ufunc)
     value = ordered(x)
     best = ufunc.accumulate(value, axis)
     hit = (value == best) | (value != value)
@@ -217,6 +219,25 @@ def _running(x: ndarray, dim: int, *, op: str, ufunc: np.ufunc) -> tuple[ndarray
     positions = np.arange(n).reshape([n if i == axis else 1 for i in range(x.ndim)])
     index = np.maximum.accumulate(np.where(hit, positions, 0), axis)
     return np.take_along_axis(x, index, axis), index
+
+
+def _running_in_rows(x: ndarray, ufunc: np.ufunc) -> tuple[ndarray, ndarray]:
+    """Return `_running` along the last dimension of a row-major tensor: each extremum is repeated up to the next."""
+    values, indices, n = np.empty_like(x), np.empty(x.shape, np.int64), x.shape[-1]
+    rows, best_rows, index_rows = x.reshape(-1, n), values.reshape(-1, n), indices.reshape(-1, n)
+
+    def scan(block: slice) -> None:
+        value = ordered(rows[block])
+        hit = value == ufunc.accumulate(value, 1)
+        if x.dtype.kind not in "iub":
+            hit |= value != value
+        at = np.flatnonzero(hit)
+        lengths = np.diff(at, append=value.size)
+        best_rows[block] = np.repeat(rows[block].reshape(-1)[at], lengths).reshape(-1, n)
+        index_rows[block] = np.repeat(at % n, lengths).reshape(-1, n)
+
+    share_tiles(scan, *rows.shape)
+    return values, indices
 
 
 def _written(self, values, indices, dim, *, op, running):
