@@ -16,6 +16,7 @@ from torchnp.core.python_scalars import scalar
 from torchnp.core.registry import kernel
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
+from torchnp.kernels.numerics.blocks import by_tiles
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.vector_tails import vector_or_tail
 from torchnp.layout.apply import is_plain
@@ -407,7 +408,8 @@ def _lerp_row(self: ndarray, end: ndarray, weight: Any) -> ndarray:
     el.check_broadcast(self, end, weight)
     require("lerp_kernel_tensor" if of_tensor else "lerp_kernel_scalar", out, el.FLOATS | el.COMPLEX)
     a, b, w = ((dt.cast if isinstance(x, ndarray) else scalar)(x, dt.opmath(out)) for x in (self, end, weight))
-    return el.finish(_lerp(a, b, w), out)
+    (value,) = by_tiles(lambda *part: (_lerp(*part),), a, b, w)
+    return el.finish(value, out)
 
 
 def _precheck_lerp(bound: Bound, outs: list[ndarray]) -> None:

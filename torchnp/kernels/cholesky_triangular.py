@@ -36,7 +36,10 @@ def _triangular(a: ndarray, b: ndarray, upper: bool, trans: int, unit: bool) -> 
     trtrs: Any = lapack("trtrs", a.dtype) if b.size else None
 
     def solve(b: ndarray, a: ndarray) -> ndarray:
-        x, info = trtrs(a, b, lower=not upper, trans=trans, unitdiag=unit)
+        if trans < 2 and a.flags.c_contiguous:  # its transpose needs no copy
+            x, info = trtrs(a.T, b, lower=upper, trans=1 - trans, unitdiag=unit)
+        else:
+            x, info = trtrs(a, b, lower=not upper, trans=trans, unitdiag=unit)
         # LAPACK stops at a zero on the diagonal; torch's BLAS divides by it.
         return small_matrices.solve_triangular(a, b, (), upper, trans, unit) if info > 0 else x
 

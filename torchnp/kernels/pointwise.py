@@ -280,6 +280,8 @@ def nan_to_num(self, nan=None, posinf=None, neginf=None):
     fill_nan, fill_pos, fill_neg = (dt.cast(number(float(v), real), dt.opmath(real)) for v in given)
 
     def fill(x: ndarray) -> ndarray:
+        if np.isfinite(x).all():
+            return x.copy(order="K")
         return np.where(np.isnan(x), fill_nan, np.where(x == np.inf, fill_pos, np.where(x == -np.inf, fill_neg, x)))
 
     if dt.is_complex(dtype):

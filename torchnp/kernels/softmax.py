@@ -16,10 +16,12 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_dots, row_sums, share_tiles
+from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.vector_tails import AVX512
 from torchnp.layout.apply import is_plain
 from torchnp.layout.stride_rules import contiguous, layout_of, place
+from torchnp.threads import share
 
 ndarray = np.ndarray
 _max: Any
@@ -40,8 +42,24 @@ def _along(name: str, dim: int, *given: ndarray, of_rows: Callable[..., Any], wh
         out = np.empty_like(matrices[0])
         share_tiles(lambda block: of_rows(*(m[block] for m in matrices), out[block]), *out.shape)
         return out.reshape(x.shape)
+    if x.size > TILE and axis < x.ndim - 1 and not dt.is_half(x.dtype):
+        return _by_columns(whole, axis, *given)
     wide = (np.atleast_1d(dt.cast(v, dt.opmath(v.dtype))) for v in given)
     return dt.cast(whole(*wide, axis, x.dtype), x.dtype).reshape(x.shape)
+
+
+def _by_columns(whole: Callable[..., ndarray], axis: int, *given: ndarray) -> ndarray:
+    """Apply ``whole`` to tiles in which ``axis`` comes first, so that NumPy's loops run along many columns."""
+    x, result = given[0], np.empty_like(given[0])
+    order = (axis, *sorted((d for d in range(x.ndim) if d != axis), key=lambda d: -abs(x.strides[d])))
+    sources, to = [v.transpose(order) for v in given], result.transpose(order)
+
+    def run(tile: tuple[slice, ...]) -> None:
+        at = (slice(None), *tile)
+        to[at] = whole(*(np.ascontiguousarray(v[at]) for v in sources), 0, x.dtype)
+
+    share(run, row_major_blocks(to.shape[1:], 1, max(TILE // len(to), 1)))
+    return result
 
 
 # ---------------------------------------------------------------- forward
@@ -158,7 +176,7 @@ def _safe_softmax(self, dim, dtype=None):
         return out
     x = self if self.ndim else self.reshape(1)
     masked = np.logical_and.reduce(x == -np.inf, wrap_dim(dim, self.ndim), keepdims=True)
-    return np.where(masked, out.dtype.type(0), out).reshape(self.shape)
+    return np.where(masked, out.dtype.type(0), out).reshape(self.shape) if masked.any() else out
 
 
 @kernel("_masked_softmax", differs=["half-opmath"])
