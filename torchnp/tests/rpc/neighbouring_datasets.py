@@ -41,6 +41,8 @@ def _datasets(seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
 class Neighbours(Player):
     """Plays programs, and compares what each operator made and wrote."""
 
+    strided = 0.01  # share of operators whose results shall have random strides; most are refused, and end the session
+
     def __init__(self, seed: int) -> None:
         made = tuple(ServerState(datasets=data, limits=LIMITS) for data in _datasets(seed))
         schemas = made[0].agreement.schemas
@@ -99,6 +101,11 @@ class Neighbours(Player):
                 named = [*zip([a.name for a in schema.args if not a.kwonly], op.args), *op.kwargs.items()]
                 self.random.shuffle(named)
                 op = wire.Op(op.index, op.first, op.count, [], dict(named), op.expected, op.key)
+            if self.strided and self.random.random() < self.strided:
+                strides = [
+                    [self.random.choice((0, 1, 1, 2, 3, 4, 12, 16)) for _ in shape] for _, shape, *_ in self.pool[-2:]
+                ]
+                op.expected = [self.random.choice(strides) for _ in range(op.count)]
             replies = self._send(wire.Ops(self.seq, [op]))
             self.seq += 1
             self.counts["failed" if type(replies[0]) is wire.Err else "worked"] += 1

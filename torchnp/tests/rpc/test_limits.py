@@ -10,6 +10,7 @@ import struct
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,6 +18,7 @@ import torchnp.rpc.server.transports.server as module
 from torchnp import rpc
 from torchnp.core.schema import load
 from torchnp.rpc.server.config.tokens import Token, hash_of
+from torchnp.rpc.server.privacy import timing
 from torchnp.rpc.server.process import fork_server
 from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.transports import auth_throttle
@@ -79,6 +81,24 @@ def test_a_session_that_has_taken_its_time_of_a_processor_ends_alone():
     for wrong in (0, -1.0, 1e9):
         with pytest.raises(ValueError, match="cpu_seconds cannot be"):
             rpc.Limits(cpu_seconds=wrong)
+
+
+@pytest.mark.parametrize("datasets", [{}, {"rows": np.ones(3)}], ids=["public", "datasets"])
+def test_a_client_that_may_use_datasets_has_few_sessions_ended(datasets):
+    """Whether an operator exceeds a limit may depend on private values: each such end could tell a bit of them."""
+    with Server(ServerState(datasets=datasets, limits=rpc.Limits(op_seconds=0.5))) as server:
+        with rpc.connect(address(server)) as session, pytest.raises(rpc.QuotaError, match="took longer than"):
+            endless(session).publish()
+        until(lambda: not server.sessions)
+        for _ in range(timing.TRUST):
+            works(address(server))
+            server.state.ended.add("client") if datasets else None
+        if not datasets:
+            assert not server.state.ended.seconds("client")
+            return
+        with pytest.raises(rpc.QuotaError, match=r"ended several sessions of this client .*: connect again in \d+ s"):
+            rpc.connect(address(server))
+        assert server.counters.totals()["ended"] == 1
 
 
 @pytest.mark.parametrize("busy", [0, 400])

@@ -7,6 +7,7 @@ import pytest
 
 from torchnp.rpc.server.privacy import row_calls
 from torchnp.rpc.server.privacy.row_labels import Rows
+from torchnp.rpc.server.session import client_layout
 from torchnp.rpc.server.session.executor import Executor
 from torchnp.tests.rpc.neighbouring_datasets import Neighbours
 
@@ -21,7 +22,7 @@ def test_programs_leave_other_rows_alone():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("broken", ["labels that stay", "labels of sums", "targets"])
+@pytest.mark.parametrize("broken", ["rows in one place", "labels that stay", "labels of sums", "targets"])
 def test_the_comparison_finds_a_gate_that_is_open(broken, monkeypatch):
     labels = row_calls.labels
     if broken == "labels that stay":  # what is written in place keeps its label, whatever is written
@@ -43,6 +44,8 @@ def test_the_comparison_finds_a_gate_that_is_open(broken, monkeypatch):
 
         monkeypatch.setattr(row_calls, "labels", summed)
         monkeypatch.setattr(row_calls, "values", lambda call, *rest: [np.cumsum(call.entries[0].array, 0)])
+    elif broken == "rows in one place":  # results may have strides of a client with which rows share memory
+        monkeypatch.setattr(client_layout, "are_apart", lambda shape, strides: True)
     else:  # the first object of a frame is its target
         bound = Executor._bound
 
@@ -55,7 +58,10 @@ def test_the_comparison_finds_a_gate_that_is_open(broken, monkeypatch):
 
         monkeypatch.setattr(Executor, "_bound", first)
     player = Neighbours(3)
-    if broken == "labels of sums":
+    player.strided = 0.5 if broken == "rows in one place" else 0
+    if broken == "rows in one place":
+        player.everything = player.writing = player.listed
+    elif broken == "labels of sums":
         player.listed = player.everything = player.writing = [x for x in player.listed if x[1].name == "aten::cumsum"]
     else:
         player.listed = player.everything = player.writing

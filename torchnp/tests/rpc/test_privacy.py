@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from torchnp import rpc
 from torchnp.core.schema import load
 from torchnp.rpc import wire
+from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.session.client_layout import laid_out
 from torchnp.rpc.server.session.protocol import Connection, ServerState
 from torchnp.tests.rpc.interference import stale
@@ -266,6 +267,24 @@ def test_a_result_reaches_no_memory_beside_its_own():
             assert np.array_equal(kept, part)
             memory = kept.base if kept.base is not None else kept
             assert np.count_nonzero(memory) == part.size
+
+
+@pytest.mark.parametrize(
+    "strides", [[0, 1], [1, 1], [1, 3], [2, 1], [0, 0], [3, 0]], ids=lambda strides: ",".join(map(str, strides))
+)
+def test_results_are_not_laid_out_in_one_place(strides):
+    """Rows that share memory would be charged for one row, and show another."""
+    data = np.arange(12.0).reshape(4, 3)
+    with pytest.raises(ProtocolError, match="put several elements of shape"):
+        laid_out(data, strides)
+    connection = Connection(ServerState(datasets={"rows": data}))
+    agreed = connection.state.agreement
+    clone = wire.Op(agreed.index["aten::mul.Scalar"], 1, 1, [wire.Handle(0), 1.0], {}, [strides])
+    hello = wire.Hello(wire.VERSION, agreed.digest, len(agreed.names), "test", "")
+    for frame in (hello, wire.Open(0, 0, "rows"), wire.Ops(1, [clone])):
+        replies = [wire.decode_reply(bytes(r)) for r in connection.handle(wire.encode(frame))]
+    assert connection.closed and replies[-1].fatal and "in one place" in replies[-1].text
+    assert 1 not in connection.store.entries
 
 
 def test_draws_do_not_move_each_other(session):

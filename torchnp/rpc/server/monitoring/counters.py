@@ -11,7 +11,7 @@ from collections.abc import Callable
 # Reasons for refusals. The first line has those before a session begins, the second those that end a session, and the
 # third those within a session that continues.
 REASONS = (
-    "certificate", "token", "version", "clients",
+    "certificate", "token", "version", "clients", "ended",
     "protocol", "time", "cpu", "idle", "died",
     "operator", "quota", "private", "budget", "ledger",
 )  # fmt: skip

@@ -10,6 +10,10 @@ If they took longer, the schedule was wrong, which reveals something about value
 After that, its waiting times are doubled for each further late reply, until no reply is late any more. So over all its
 sessions, a client learns from reply times only which few replies were late (predictive mitigation: Askarov, Zhang and
 Myers, 2010).
+
+A session that the server ends, because an operator exceeds a limit of time or memory, also reveals something about
+values. A client with access to datasets may have `TRUST` such ends, and regains one every `REGAIN` seconds. After that,
+the server refuses its new sessions.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ REGAIN = 60.0  # seconds
 OFTEN = 3  # after this many late runs of an operator in a session, its predicted time is raised
 MOST = 20  # largest number of doublings
 # Slots for clients, chosen by a hash of the client's name; clients in one slot share their count of late replies.
-PLACES = 256
+PLACES = 1 << 16
 
 
 class Late:
@@ -43,6 +47,10 @@ class Late:
     def doublings(self, client: str) -> int:
         """Return how many times the wait for a client's operators is doubled."""
         return min(MOST, max(0, math.ceil(self._used(client)[1] - TRUST)))
+
+    def seconds(self, client: str) -> float:
+        """Return the seconds until the client has a late reply left."""
+        return max(0.0, self._used(client)[1] - TRUST) * REGAIN
 
     def add(self, client: str) -> None:
         """Count one more late reply."""

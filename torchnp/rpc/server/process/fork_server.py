@@ -33,6 +33,7 @@ from torchnp.rpc.server.config.tokens import Token
 from torchnp.rpc.server.monitoring.counters import Counters
 from torchnp.rpc.server.monitoring.event_log import note, redirect_child_output
 from torchnp.rpc.server.monitoring.rlimits import HEADROOM, keep_memory, limit_memory, limit_processor, taken
+from torchnp.rpc.server.privacy import row_calls
 from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.threads import set_num_threads
@@ -127,6 +128,8 @@ class Nursery:
             try:
                 files = redirect_child_output()
                 _let_go_of_all_but(theirs.fileno(), budget.fileno(), *files)
+                if state.datasets:
+                    row_calls.library()  # imported once, and not in a session, whose operators have a time limit
                 _Children(theirs, state, budget, counters, files).run()
                 code = 0
             finally:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import math
 import secrets
 import signal
 import socket
@@ -98,6 +99,11 @@ class Sessions:
         """
         if hello.resume:
             return self._resumed(hello.resume, peer, rights)
+        if seconds := self.state.ended.seconds(rights.client):
+            self.count("ended")
+            note(logging.WARNING, "too many ended sessions", peer, client=rights.client)
+            words = "the server has ended several sessions of this client that exceeded a limit of time or memory"
+            return None, last_word("quota", f"{words}: connect again in {math.ceil(seconds)} s")
         slot = await self._slot(rights)
         if slot is None:
             self.count("clients")
@@ -285,6 +291,8 @@ class Sessions:
         else:
             text = f"{name} ended the session's process ({status}), which is most often a lack of memory"
         self.count(reason)
+        if held.rights.datasets:  # it may depend on private values
+            self.state.ended.add(held.rights.client)
         note(logging.WARNING, "session closed", held.peer, client=held.rights.client, reason=reason, op=name)
         return last_word("quota", f"{text}: the session has ended with all its handles")
 

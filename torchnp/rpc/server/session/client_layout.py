@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from torchnp.layout.overlap import is_dense
@@ -21,7 +23,7 @@ def shaped(raw: np.ndarray, data: wire.Data) -> np.ndarray:
 def laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
     """Return an array with the strides (in elements) that the client expects; None means C order.
 
-    The result's memory holds only its elements and zeros, because ``as_strided`` can access all of that memory and
+    Strides that put several elements in one place are refused. The result's memory holds only its elements and zeros, because ``as_strided`` can access all of that memory and
     counts offsets from its start.
     """
     alone = array.base is None or _alone(array)
@@ -31,12 +33,25 @@ def laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
     want = tuple(s * itemsize for s in strides)
     if alone and array.strides == want:
         return array
+    if not are_apart(array.shape, strides):
+        # Values of several rows would share memory, and a row label would be wrong.
+        raise ProtocolError(f"strides {strides} put several elements of shape {list(array.shape)} in one place")
     extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True)) if array.size else 0
     if array.strides != want and extent > 4 * max(array.size, 16):
         raise ProtocolError(f"strides {strides} waste memory for shape {list(array.shape)}")
     placed = np.ndarray(array.shape, array.dtype, np.zeros(extent, array.dtype), 0, want)
     placed[...] = array
     return placed
+
+
+def are_apart(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether each dimension's stride is larger than the extent of the dimensions with smaller strides."""
+    reach = 0
+    for stride, n in sorted((s, n) for s, n in zip(strides, shape, strict=True) if n > 1):
+        if stride <= reach:
+            return 0 in shape
+        reach += (n - 1) * stride
+    return True
 
 
 def _alone(array: np.ndarray) -> bool:

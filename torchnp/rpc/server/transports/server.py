@@ -230,7 +230,8 @@ class Server(Sessions):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 keep_alive(connection)
                 stream = await opened(connection, self.tls, HELLO_SECONDS, LINGER_SECONDS)
-                self._strangers.spoke(asyncio.current_task())  # type: ignore[arg-type]
+                if self.tls is not None:
+                    self._strangers.spoke(asyncio.current_task())  # type: ignore[arg-type]
             except ProtocolError as error:
                 self.count("protocol")
                 note(logging.WARNING, "protocol error", f"{host}:{port}", at=place_of(error))
@@ -273,6 +274,7 @@ class Server(Sessions):
                 first = await stream.read(wire.MAX_HELLO)
             if first is None:
                 return
+            self._strangers.spoke(asyncio.current_task())  # type: ignore[arg-type]
             hello: Any = wire.decode_request(first)
             if token and type(hello) is wire.Hello:
                 hello = msgspec.structs.replace(hello, token=token[: wire.MAX_TOKEN])
