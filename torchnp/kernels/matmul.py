@@ -26,6 +26,7 @@ from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.activation import gelu, relu
 from torchnp.kernels.arithmetic import mul
 from torchnp.kernels.numerics.products import (
+    ROUNDED,
     blas_ready,
     check_products,
     product,
@@ -84,9 +85,16 @@ def batched(a: ndarray, b: ndarray) -> ndarray:
     """Multiply batches of matrices of fitting shapes; if one is empty, use ``b``'s dtype without a check."""
     if not (a.size and b.size):
         return np.zeros((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), b.dtype)
-    check_products("bmm", a.dtype)
+    check_products(_batch_kernel("bmm", a, b), a.dtype)
     check_type(a.dtype, b)
     return product(a, b, batches=True)
+
+
+def _batch_kernel(small: str, a: ndarray, b: ndarray) -> str:
+    """Return the name of torch's kernel for a product of batches: ``small``, unless the matrices are large."""
+    if a.shape[-2] * a.shape[-1] * b.shape[-1] < ROUNDED:
+        return small
+    return "baddbmm_with_gemm" if a.dtype in (dt.complex32, *dt.FLOAT8S) else "addmm_impl_cpu_"
 
 
 def _check_batches(a: ndarray, b: ndarray) -> None:
@@ -193,7 +201,7 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     if not (batch1.size and batch2.size):
         base = dt.cast(base, batch2.dtype)  # torch scales its copy of the base
         return dt.cast(without_product(base, beta), base.dtype)
-    check_products("baddbmm", self.dtype)
+    check_products(_batch_kernel("baddbmm", batch1, batch2), self.dtype)
     for x in (beta, alpha):
         scalar(x, dt.opmath(self.dtype))
     check_type(batch1.dtype, batch2)

@@ -185,7 +185,7 @@ def _adaptive_max(x: ndarray, output_size: Ints, *, n: int) -> tuple[ndarray, nd
     check_bins(x, n, out, f"adaptive_max_pool{n}d")
     sizes = x.shape[-n:]
     v = dt.cast(x, dt.opmath(x.dtype))
-    if x.size and 0 not in out and math.prod(out) < math.prod(s // o for s, o in zip(sizes, out, strict=True)):
+    if x.size and 0 not in out and math.prod(out) < math.prod(-(-s // o) for s, o in zip(sizes, out, strict=True)):
         best, indices = _maxima_of_few_bins(v, *zip(*map(bins, sizes, out), strict=True))
     elif all(o and s % o == 0 for s, o in zip(sizes, out, strict=True)):
         kernel = tuple(s // o for s, o in zip(sizes, out, strict=True))

@@ -139,8 +139,19 @@ def sort_stable(self, *, stable, dim=-1, descending=False):
         index = empty(self.shape, dt.int64, preserved(*layout_of(self)))
         index[...] = 0
         return cloned(self), index
+    if self.ndim == 1 and not descending:
+        refuse_radix(self)
     index = stable_order(self, axis, descending)
     return np.take_along_axis(self, index, axis), index
+
+
+_RADIX: Threshold = 1 << 15  # elements; from here on, torch sorts a vector of integers by another kernel
+
+
+def refuse_radix(x: ndarray) -> None:
+    """Refuse to sort many unsigned integers of 16 bits or more in ascending order, as torch does."""
+    if x.size >= _RADIX:
+        refuse("parallel_sort1d_kernel", x.dtype, dt.BARE_UNSIGNED)
 
 
 def _sorted(self, *, stable=False, dim, descending):

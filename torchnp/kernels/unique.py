@@ -14,7 +14,7 @@ from torchnp.core.registry import kernel
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._reduction import NOT_ORDERED
-from torchnp.kernels.sort import sort_keys, stable_order
+from torchnp.kernels.sort import refuse_radix, sort_keys, stable_order
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
@@ -49,6 +49,7 @@ def _of_elements(x: ndarray, order: Any, return_inverse: bool, return_counts: bo
 @kernel("_unique2", like=np.unique, differs=["unique-nan", "unique-results", "missing-kernel"])
 def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
     """Sorted distinct elements, each element's index among them, and their counts; every NaN is distinct."""
+    refuse_radix(self)
     return _of_elements(self, lambda flat: stable_order(flat, 0, False), return_inverse, return_counts)
 
 

@@ -38,14 +38,14 @@ def factor(number: Any, dtype: np.dtype) -> ndarray:
 
 _LONG: Threshold = 1 << 16  # terms of a sum
 _SMALL: Threshold = 1 << 12  # multiplications; up to this many cost less than the function calls around them
-_ROUNDED: Threshold = 400  # multiplications per matrix; below this, torch rounds each product before adding it
+ROUNDED: Threshold = 400  # multiplications per matrix; below this, torch rounds each product before adding it
 _COPIED: Threshold = 64  # elements; below this, NumPy's own copy for BLAS costs less than a check of the strides
 
 
 def product(a: ndarray, b: ndarray, round_: bool = True, batches: bool = False) -> ndarray:
     """Compute ``a @ b`` of one dtype; half types are accumulated in float32 and rounded once."""
     dtype, inner = a.dtype, dt.opmath(a.dtype)
-    small = a.ndim > 1 < b.ndim and 0 < a.shape[-2] * a.shape[-1] * b.shape[-1] < _ROUNDED
+    small = a.ndim > 1 < b.ndim and 0 < a.shape[-2] * a.shape[-1] * b.shape[-1] < ROUNDED
     if small and (batches or dt.is_half(dtype)):
         a, b = dt.cast(a, inner), dt.cast(b, inner)
         out = np.asarray(sum(a[..., k, None] * b[..., k, None, :] for k in range(a.shape[-1])))
