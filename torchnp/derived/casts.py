@@ -33,6 +33,7 @@ from torchnp.dtypes import (
     scalar_name,
     uint8,
 )
+from torchnp.layout.overlap import are_apart
 from torchnp.layout.stride_rules import layout_of
 
 ndarray = np.ndarray
@@ -123,13 +124,24 @@ class WriteRule(NamedTuple):
         """Store the result of an in-place op, which must have the target's shape."""
         if value.dtype is target.dtype and value.shape == target.shape:
             if value.ctypes.data != target.ctypes.data or value.strides != target.strides:  # else it is written
-                target[...] = value
+                _write(target, value)
             return
         self.check_first(target, value)
         if value.shape != target.shape:
             raise output_shape(target.shape, value.shape)
         self.check(value.dtype, target.dtype, target.dtype)
-        target[...] = cast(value, target.dtype)
+        _write(target, cast(value, target.dtype))
+
+
+def _write(target: ndarray, value: ndarray) -> None:
+    """Write a target. If its elements overlap, as those of windows do, write only elements that change."""
+    if target.flags.forc or are_apart(target.shape, target.strides):
+        target[...] = value
+        return
+    changed = target != value
+    if is_inexact(target.dtype):
+        changed &= (target == target) | (value == value)  # NaN that stays
+    np.copyto(target, value, where=changed)
 
 
 def _error(words: str) -> Exception:

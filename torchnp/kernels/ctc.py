@@ -69,6 +69,7 @@ def _added(*terms: ndarray) -> ndarray:
     return np.log(sum(np.exp(x - top) for x in terms)) + top
 
 
+_FEW: Threshold = 64  # labels in one step; for so few, a call of NumPy takes longer than its work
 _TOGETHER: Threshold = 1 << 12  # labels; samples with about this many labels are computed together
 
 
@@ -88,6 +89,14 @@ def _variables(out: ndarray, emitted: Callable[[int], ndarray], labels: ndarray)
         return
     out[0] = _NEVER
     out[0, :, :2] = emitted(0)[:, :2]
+    if labels.size <= _FEW:
+        for t in range(1, len(out)):
+            before, after = out[t - 1], out[t]
+            one[:, 1:] = before[:, :-1]
+            np.copyto(two[:, 2:], before[:, :-2], where=~stays)
+            np.logaddexp(np.logaddexp(before, one, after), two, after)
+            np.add(after, emitted(t), after)
+        return
     for t in range(1, len(out)):
         before = out[t - 1]
         one[:, 1:] = before[:, :-1]

@@ -6,7 +6,7 @@ tensors are compared only if both are dense.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,19 @@ def address(x: ndarray) -> int:
 def overlaps_itself(x: ndarray) -> bool:
     """Return whether a dimension is expanded, so that several elements share a location."""
     return 0 in x.strides and any(s == 0 and n > 1 for n, s in zip(x.shape, x.strides, strict=True)) and x.size > 0
+
+
+def are_apart(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether each stride is larger than the extent of the dimensions with smaller strides.
+
+    If so, no two elements share memory. Strides are in elements, or in bytes and multiples of the element's size.
+    """
+    reach = 0
+    for stride, n in sorted((abs(s), n) for s, n in zip(strides, shape, strict=True) if n > 1):
+        if stride <= reach:
+            return 0 in shape
+        reach += (n - 1) * stride
+    return True
 
 
 def is_dense(x: ndarray) -> bool:

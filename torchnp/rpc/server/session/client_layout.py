@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from torchnp.layout.overlap import is_dense
+from torchnp.layout.overlap import are_apart, is_dense
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 
@@ -42,16 +40,6 @@ def laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
     placed = np.ndarray(array.shape, array.dtype, np.zeros(extent, array.dtype), 0, want)
     placed[...] = array
     return placed
-
-
-def are_apart(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Return whether each dimension's stride is larger than the extent of the dimensions with smaller strides."""
-    reach = 0
-    for stride, n in sorted((s, n) for s, n in zip(strides, shape, strict=True) if n > 1):
-        if stride <= reach:
-            return 0 in shape
-        reach += (n - 1) * stride
-    return True
 
 
 def _alone(array: np.ndarray) -> bool:
