@@ -30,7 +30,7 @@ BACKEND = Library()
 
 
 def mine(args, kwargs):
-    return library.row({op!r})(library, *args, **kwargs)
+    return library.run({op!r}, args, kwargs)
 """
 
 
@@ -78,13 +78,7 @@ class ArrayAPI(Backend):
         return np.array(self.library.to_numpy(x))
 
     def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
-        from torchnp.portable.library import LacksFunction
-
-        row = self.library.row(op)
-        try:
-            found = NotImplemented if row is None else row(self.library, *args, **kwargs)
-        except LacksFunction:
-            found = NotImplemented
+        found = self.library.run(op, args, kwargs)
         if found is NotImplemented:
             raise NoRow(op)
         return found

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+import torchnp
 from torchnp import dtypes as dt
+from torchnp.core.errors import FAILURES
 from torchnp.portable.rows import STANDARD, Array, Row, rows_for
 
 ndarray = np.ndarray
@@ -67,6 +69,37 @@ class ArrayLibrary:
         row = self.row(name)
         assert row is not None, name
         return row(self, *args, **kwargs)
+
+    def run(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Run an operator's row; return NotImplemented if there is none, or if it does not cover the arguments.
+
+        If the row fails, the NumPy kernel gets the same arguments, because its errors are torch's.
+        """
+        row = self.row(name)
+        if row is None:
+            return NotImplemented
+        try:
+            return row(self, *args, **kwargs)
+        except LacksFunction:
+            return NotImplemented
+        except ValueNeeded:
+            raise
+        except FAILURES as error:
+            torchs = self._error_of_kernel(name, args, kwargs)
+            if torchs is None:
+                raise
+            raise torchs from error
+
+    def _error_of_kernel(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Exception | None:
+        """Return the NumPy kernel's error for a call, or None if it has none, or if an array has no values yet."""
+        if name not in torchnp.table or self.is_traced(*_arrays_in([*args, *kwargs.values()], self)):
+            return None
+        given, named = self._lower(list(args)), {k: self._lower(x) for k, x in kwargs.items()}
+        try:
+            torchnp.table[name](*given, **named)
+        except FAILURES as error:
+            return error
+        return None
 
     # ------------------------------------------------------------ arrays
 
@@ -211,6 +244,11 @@ class ArrayLibrary:
             return [self._lower(v) for v in x]
         # A kernel must not write to the library's memory.
         return self.to_numpy(x).copy() if self.is_array(x) else x
+
+
+def _arrays_in(values: Sequence[Any], lib: ArrayLibrary) -> list[Array]:
+    lists = [x if isinstance(x, (list, tuple)) else [x] for x in values]
+    return [x for found in lists for x in found if lib.is_array(x)]
 
 
 def _dtype_key(dtype: Any) -> Any:
