@@ -117,6 +117,10 @@ class ArrayLibrary:
             raise TypeError(f"{self.name} has no dtype {a.dtype}")
         return self.xp.asarray(np.array(a, order="C"))
 
+    def data(self, a: ndarray) -> Array:
+        """Return an ndarray as a program's callers pass data; some libraries hold weights in another form."""
+        return self.from_numpy(a)
+
     def to_numpy(self, x: Array) -> ndarray:
         """Return an ndarray with the values of an array; it may share memory, and must not be written."""
         if isinstance(x, ndarray):
