@@ -135,7 +135,14 @@ def nan_to_num(
 
 
 def _scaled(lib: ArrayLibrary, x: Array, by: Any) -> Array:
-    return x if type(by) in (int, float) and by == 1 else x * lib.number(by, lib.dtype_of(x))
+    """Multiply by a number. As in torch, a complex product by 1 makes the other part of an infinite one NaN."""
+    d = lib.dtype_of(x)
+    return x if type(by) in (int, float) and by == 1 and not dt.is_complex(d) else x * lib.number(by, d)
+
+
+def _difference(lib: ArrayLibrary, x: Array, y: Array, alpha: Any) -> Array:
+    """Compute ``x - alpha * y``; torch adds complex numbers times ``-alpha``."""
+    return x + _scaled(lib, y, -alpha) if dt.is_complex(lib.dtype_of(x)) else x - _scaled(lib, y, alpha)
 
 
 @portable("aten::add.Tensor", "aten::add.Scalar")
@@ -148,12 +155,12 @@ def add(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
 
 @portable("aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar")
 def sub(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
-    return lib.in_opmath(lambda x, y: x - _scaled(lib, y, alpha), *lib.promote(self, other))
+    return lib.in_opmath(lambda x, y: _difference(lib, x, y, alpha), *lib.promote(self, other))
 
 
 @portable("aten::rsub.Tensor", "aten::rsub.Scalar")
 def rsub(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
-    return lib.in_opmath(lambda x, y: y - _scaled(lib, x, alpha), *lib.promote(self, other))
+    return lib.in_opmath(lambda x, y: _difference(lib, y, x, alpha), *lib.promote(self, other))
 
 
 @portable("aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar")

@@ -125,6 +125,12 @@ def index_fill(lib: ArrayLibrary, self: Array, dim: int, index: Array, value: An
     return lib.call("aten::masked_fill.Scalar", self, hit, value)
 
 
-@portable("aten::_local_scalar_dense", "aten::item")
+@portable("aten::_local_scalar_dense")
 def local_scalar_dense(lib: ArrayLibrary, self: Array) -> Any:
+    """Return the value of the first element."""
+    return lib.item(self if math.prod(self.shape) == 1 else lib.xp.reshape(self, (-1,))[0])
+
+
+@portable("aten::item")
+def item(lib: ArrayLibrary, self: Array) -> Any:
     return lib.item(self)

@@ -29,11 +29,16 @@ def _summed(lib: ArrayLibrary, x: Array, dtype: Any) -> Array:
     return x if dt.is_inexact(lib.dtype_of(x)) else lib.astype(x, dt.int64)
 
 
+def _total(lib: ArrayLibrary, x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
+    """Sum in the array's own dtype; as in torch, the sum starts with 0, so that -0 becomes 0."""
+    found = lib.xp.sum(x, axis=axes, keepdims=keepdim, dtype=x.dtype) if axes else x
+    return found + lib.number(0, lib.dtype_of(x)) if dt.is_inexact(lib.dtype_of(x)) else found
+
+
 @portable("aten::sum.dim_IntList")
 def sum_dim(lib: ArrayLibrary, self: Array, dim: Dims, keepdim: bool = False, *, dtype: Any = None) -> Array:
     x, axes = _summed(lib, self, dtype), axes_of(self, dim)
-    total = lambda v: lib.xp.sum(v, axis=axes, keepdims=keepdim, dtype=v.dtype)
-    return lib.in_opmath(total, x) if axes else x
+    return lib.in_opmath(lambda v: _total(lib, v, axes, keepdim), x)
 
 
 @portable("aten::sum")
@@ -45,10 +50,9 @@ def sum_(lib: ArrayLibrary, self: Array, *, dtype: Any = None) -> Array:
 def mean_dim(lib: ArrayLibrary, self: Array, dim: Dims, keepdim: bool = False, *, dtype: Any = None) -> Array:
     x, axes = self if dtype is None else lib.astype(self, dtype), axes_of(self, dim)
     count = math.prod(self.shape[d] for d in axes)
-    total = lambda v: lib.xp.sum(v, axis=axes, keepdims=keepdim, dtype=v.dtype) / count
     if type(count) is int and not count:
         return lib.xp.sum(x, axis=axes, keepdims=keepdim) * lib.number(math.nan, lib.dtype_of(x))
-    return lib.in_opmath(total, x) if axes else x
+    return lib.in_opmath(lambda v: _total(lib, v, axes, keepdim) / count, x)
 
 
 @portable("aten::mean")
