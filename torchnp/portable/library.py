@@ -38,9 +38,12 @@ class ArrayLibrary:
         The namespace.
     kind : str
         The kind of library whose own rows are used; ``standard`` if there are none.
+    scans_in_double : bool
+        Whether cumulative sums and products of float32 are computed in float64, as by torch on CPUs.
     """
 
     kind = STANDARD
+    scans_in_double = True
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp

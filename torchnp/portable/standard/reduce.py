@@ -17,9 +17,10 @@ Dims = int | Sequence[int] | None
 def axes_of(x: Array, dim: Dims) -> tuple[int, ...]:
     """Return the dimensions that torch reduces; an empty ``dim`` means all."""
     dims = [dim] if isinstance(dim, int) else dim
-    if not dims or not x.ndim:
+    if not dims:
         return tuple(range(x.ndim))
-    return tuple(wrap(d, x.ndim) for d in dims)
+    axes = tuple(wrap(d, x.ndim) for d in dims)
+    return axes if x.ndim else ()
 
 
 def _summed(lib: ArrayLibrary, x: Array, dtype: Any) -> Array:
@@ -172,8 +173,7 @@ def _extreme(lib: ArrayLibrary, function: str, x: Array, axes: tuple[int, ...], 
     if not axes:
         return x
     if dt.is_bool(lib.dtype_of(x)):  # the standard defines order only for numbers
-        named = "any" if function == "max" else "all"
-        return getattr(lib.xp, named)(x, axis=axes, keepdims=keepdim)
+        return lib.astype(_extreme(lib, function, lib.astype(x, dt.uint8), axes, keepdim), dt.bool_)
     return getattr(lib.xp, function)(x, axis=axes, keepdims=keepdim)
 
 

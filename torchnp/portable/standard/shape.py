@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import check
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
@@ -356,6 +357,7 @@ def unfold(lib: ArrayLibrary, self: Array, dimension: int, size: int, step: int)
     if self.ndim == 0:
         return NotImplemented
     d = wrap(dimension, self.ndim)
+    check(size <= self.shape[d], f"maximum size for tensor at dimension {d} is {self.shape[d]} but size is {size}")
     starts = np.arange(0, self.shape[d] - size + 1, step)
     at = lib.from_numpy((starts[:, None] + np.arange(size)).reshape(-1))
     x = lib.xp.take(self, at, axis=d)
