@@ -65,7 +65,7 @@ def _resized(lib: ArrayLibrary, x: Array, n: int | None, dim: int) -> Array:
 
 @portable("aten::fft_rfft")
 def rfft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
-    return fft_r2c(lib, _resized(lib, lib.to_float(self), n, dim), [dim], _BY_NAME[norm], True)
+    return lib.call("aten::_fft_r2c", _resized(lib, lib.to_float(self), n, dim), [dim], _BY_NAME[norm], True)
 
 
 @portable("aten::fft_irfft")
@@ -73,7 +73,7 @@ def irfft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, n
     if not dt.is_complex(lib.dtype_of(self)):
         return NotImplemented
     size = 2 * (self.shape[dim] - 1) if n is None else n
-    return fft_c2r(lib, _resized(lib, self, size // 2 + 1, dim), [dim], _INVERSE[norm], size)
+    return lib.call("aten::_fft_c2r", _resized(lib, self, size // 2 + 1, dim), [dim], _INVERSE[norm], size)
 
 
 def _complex(lib: ArrayLibrary, x: Array) -> Array:
@@ -84,16 +84,16 @@ def _complex(lib: ArrayLibrary, x: Array) -> Array:
 def fft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     x = _resized(lib, lib.to_float(self), n, dim)
     if dt.is_complex(lib.dtype_of(x)):
-        return fft_c2c(lib, x, [dim], _BY_NAME[norm], True)
-    return fft_r2c(lib, x, [dim], _BY_NAME[norm], False)
+        return lib.call("aten::_fft_c2c", x, [dim], _BY_NAME[norm], True)
+    return lib.call("aten::_fft_r2c", x, [dim], _BY_NAME[norm], False)
 
 
 @portable("aten::fft_ifft")
 def ifft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     x = _resized(lib, lib.to_float(self), n, dim)
     if dt.is_complex(lib.dtype_of(x)):
-        return fft_c2c(lib, x, [dim], _INVERSE[norm], False)
-    found = fft_r2c(lib, x, [dim], _INVERSE[norm], False)
+        return lib.call("aten::_fft_c2c", x, [dim], _INVERSE[norm], False)
+    found = lib.call("aten::_fft_r2c", x, [dim], _INVERSE[norm], False)
     return found if found is NotImplemented else lib.xp.conj(found)
 
 
@@ -103,7 +103,8 @@ def _several(
     if s is not None:
         return NotImplemented
     axes = tuple(range(self.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    return fft_c2c(lib, _complex(lib, self), axes, (_BY_NAME if forward else _INVERSE)[norm], forward)
+    mode = (_BY_NAME if forward else _INVERSE)[norm]
+    return lib.call("aten::_fft_c2c", _complex(lib, self), axes, mode, forward)
 
 
 @portable("aten::fft_fft2")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import wrap_dims
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import wrap
@@ -19,7 +20,7 @@ def axes_of(x: Array, dim: Dims) -> tuple[int, ...]:
     dims = [dim] if isinstance(dim, int) else dim
     if not dims:
         return tuple(range(x.ndim))
-    axes = tuple(wrap(d, x.ndim) for d in dims)
+    axes = wrap_dims(dims, x.ndim)
     return axes if x.ndim else ()
 
 
