@@ -88,7 +88,9 @@ class ArrayAPI(Backend):
 
         if isinstance(error, NoRow):
             return "a row does not cover these arguments: the NumPy kernel runs"
-        return "it needs the value of an array, and the library computes later" if isinstance(error, ValueNeeded) else ""
+        return (
+            "it needs the value of an array, and the library computes later" if isinstance(error, ValueNeeded) else ""
+        )
 
 
 def array_api(namespace: str | ModuleType) -> ArrayAPI:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import check
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
@@ -386,5 +387,7 @@ def view_as_complex(lib: ArrayLibrary, self: Array) -> Array:
 
 @portable("aten::complex")
 def complex_(lib: ArrayLibrary, real: Array, imag: Array) -> Array:
-    d = dt.to_complex(lib.dtype_of(real))
+    a, b = lib.dtype_of(real), lib.dtype_of(imag)
+    check(a == b and dt.is_floating(a), f"no complex numbers have parts of {a} and {b}")
+    d = dt.to_complex(a)
     return lib.astype(real, d) + lib.astype(imag, d) * lib.number(1j, d)

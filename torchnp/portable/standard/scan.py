@@ -9,7 +9,6 @@ from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import part, wrap
 
-
 _DOUBLE = {dt.float32: dt.float64, dt.complex64: dt.complex128}
 
 
