@@ -128,6 +128,8 @@ def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
 def _in_new_rows(x: Array, size: tuple[int, ...]) -> Array:
     """Reshape each chunk, after rechunking so that each holds a whole number of new rows."""
     row, wanted = math.prod(x.shape[1:]), math.prod(size[1:])
+    if 0 in x.shape and 0 in size:  # Dask cannot merge the chunks of an array without elements
+        return da.zeros(size, dtype=x.dtype)
     if not x.ndim or not size or not row or not wanted:
         return da.reshape(x, size)
     step = wanted // math.gcd(row, wanted)

@@ -56,7 +56,7 @@ def sigmoid(lib: ArrayLibrary, self: Array) -> Array:
 
 @portable("aten::exp2", "aten::special_exp2")
 def exp2(lib: ArrayLibrary, self: Array) -> Array:
-    return lib.in_opmath(lambda x: lib.xp.exp(x * math.log(2)), lib.to_float(self))
+    return lib.in_opmath(lambda x: lib.xp.pow(lib.number(2, lib.dtype_of(x)), x), lib.to_float(self))
 
 
 @portable("aten::square")

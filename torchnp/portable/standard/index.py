@@ -97,8 +97,8 @@ def bucketize(
     lib: ArrayLibrary, self: Array, boundaries: Array, *, out_int32: bool = False, right: bool = False
 ) -> Array:
     a, b = lib.promote(boundaries, self)
-    found = lib.xp.searchsorted(a, lib.xp.reshape(b, (-1,)), side="right" if right else "left")
-    return lib.astype(lib.xp.reshape(found, tuple(self.shape)), dt.int32 if out_int32 else dt.int64)
+    found = lib.xp.searchsorted(a, lib.call("aten::view", b, (-1,)), side="right" if right else "left")
+    return lib.astype(lib.call("aten::view", found, tuple(self.shape)), dt.int32 if out_int32 else dt.int64)
 
 
 @portable("aten::isin.Tensor_Tensor")
