@@ -9,7 +9,7 @@ import numpy as np
 
 import torchnp
 from torchnp import dtypes as dt
-from torchnp.core.errors import FAILURES
+from torchnp.core.errors import FAILURES, overflow
 from torchnp.portable.rows import STANDARD, Array, Row, rows_for
 
 ndarray = np.ndarray
@@ -139,6 +139,8 @@ class ArrayLibrary:
     def full(self, shape: Sequence[int], value: Any, dtype: Any) -> Array:
         """Return an array filled with one number, which wraps if the dtype cannot hold it."""
         d = dt.as_dtype(dtype)
+        if isinstance(value, complex) and value.imag and not dt.is_complex(d) and not dt.is_bool(d):
+            raise overflow(dt.c_name(d))
         if isinstance(value, (bool, int, float, complex)):
             exact = dt.number_dtype(value) if isinstance(value, int) else None  # floats are doubles until the last cast
             value = dt.cast(np.asarray(value, exact), d).item()

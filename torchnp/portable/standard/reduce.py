@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.core.checks import wrap_dims
+from torchnp.core.checks import check, wrap_dims
+from torchnp.core.errors import mean_of
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import wrap
@@ -51,6 +52,7 @@ def sum_(lib: ArrayLibrary, self: Array, *, dtype: Any = None) -> Array:
 @portable("aten::mean.dim")
 def mean_dim(lib: ArrayLibrary, self: Array, dim: Dims, keepdim: bool = False, *, dtype: Any = None) -> Array:
     x, axes = self if dtype is None else lib.astype(self, dtype), axes_of(self, dim)
+    check(dt.is_inexact(lib.dtype_of(x)), mean_of(lib.dtype_of(x)))
     count = math.prod(self.shape[d] for d in axes)
     if type(count) is int and not count:
         return lib.xp.sum(x, axis=axes, keepdims=keepdim) * lib.number(math.nan, lib.dtype_of(x))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import check
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import part, wrap
@@ -38,6 +39,7 @@ def diff(
     lib: ArrayLibrary, self: Array, n: int = 1, dim: int = -1, prepend: Array | None = None, append: Array | None = None
 ) -> Array:
     d = wrap(dim, self.ndim)
+    check(n >= 0, f"order must be non-negative but got {n}")
     if not n:
         return self
     x = lib.call("aten::cat", [x for x in (prepend, self, append) if x is not None], d)
