@@ -103,7 +103,9 @@ def gather(lib: ArrayLibrary, self: Array, dim: int, index: Array, *, sparse_gra
     return da.blockwise(take, places, a, tuple(range(n)), b, places, dtype=a.dtype, concatenate=True, meta=empty)
 
 
-@portable("aten::view", "aten::reshape", "aten::_unsafe_view", on="dask")
+@portable(
+    "aten::view", "aten::reshape", "aten::_unsafe_view", "aten::view_copy", "aten::_reshape_copy", on="dask"
+)  # fmt: skip
 def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
     """Reshape. If the first dimensions stay, so do their chunks; otherwise each chunk of rows is reshaped."""
     size = shape.inferred(self, size)
