@@ -14,7 +14,7 @@ JUDGED = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32
 
 _REPRO = """class Library(Ndarrays):
     def put(self, a):
-        return library.from_numpy(a)
+        return library.data(a)
 
     def get(self, x):
         return np.array(library.to_numpy(x))
@@ -30,7 +30,7 @@ BACKEND = Library()
 
 
 def mine(args, kwargs):
-    return library.row({op!r})(library, *args, **kwargs)
+    return library.run({op!r}, args, kwargs)
 """
 
 
@@ -70,7 +70,7 @@ class ArrayAPI(Backend):
         return imports, f"{made}\n\n\n{_REPRO.format(op=op)}"
 
     def put(self, a: np.ndarray) -> Any:
-        return self.library.from_numpy(a)
+        return self.library.data(a)
 
     def get(self, x: Any) -> np.ndarray:
         if not self.library.is_array(x):
@@ -78,19 +78,19 @@ class ArrayAPI(Backend):
         return np.array(self.library.to_numpy(x))
 
     def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
-        from torchnp.portable.library import LacksFunction
-
-        row = self.library.row(op)
-        try:
-            found = NotImplemented if row is None else row(self.library, *args, **kwargs)
-        except LacksFunction:
-            found = NotImplemented
+        found = self.library.run(op, args, kwargs)
         if found is NotImplemented:
             raise NoRow(op)
         return found
 
     def refuses(self, error: Exception) -> str:
-        return "a row does not cover these arguments: the NumPy kernel runs" if isinstance(error, NoRow) else ""
+        from torchnp.portable.library import ValueNeeded
+
+        if isinstance(error, NoRow):
+            return "a row does not cover these arguments: the NumPy kernel runs"
+        return (
+            "it needs the value of an array, and the library computes later" if isinstance(error, ValueNeeded) else ""
+        )
 
 
 def array_api(namespace: str | ModuleType) -> ArrayAPI:

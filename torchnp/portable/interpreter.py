@@ -11,7 +11,7 @@ import numpy as np
 
 import torchnp
 from torchnp.portable import draws
-from torchnp.portable.library import ArrayLibrary, LacksFunction, ValueNeeded
+from torchnp.portable.library import ArrayLibrary, ValueNeeded
 from torchnp.portable.rows import HOSTED, Array
 from torchnp.runtime.graph import Graph, Node, Ref, result_names
 from torchnp.runtime.run import NUMBERS
@@ -80,9 +80,8 @@ class Interpreter:
         if draws.is_drawn(node):
             found: Any = draws.computed(self.lib, node, args[0] if args else None, self._draw(node, args, kwargs))
         else:
-            row = self.lib.row(name)
             args, kwargs = _in_order(name, args, kwargs)
-            found = NotImplemented if row is None else self._called(node, row, args, kwargs)
+            found = self._called(node, args, kwargs)
         if found is NotImplemented:
             self.declined.add(name)
             found = self._on_host(graph, node, args, kwargs)
@@ -92,11 +91,9 @@ class Interpreter:
             return [found]
         return list(found) if node.results else []
 
-    def _called(self, node: Node, row: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _called(self, node: Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
         try:
-            return row(self.lib, *args, **kwargs)
-        except LacksFunction:
-            return NotImplemented
+            return self.lib.run(node.target, args, kwargs)
         except ValueNeeded:
             raise ValueNeeded(self._refusal(node, "needs the value of an array")) from None
 

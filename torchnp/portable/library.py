@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+import torchnp
 from torchnp import dtypes as dt
+from torchnp.core.errors import FAILURES, overflow
 from torchnp.portable.rows import STANDARD, Array, Row, rows_for
 
 ndarray = np.ndarray
@@ -36,9 +38,12 @@ class ArrayLibrary:
         The namespace.
     kind : str
         The kind of library whose own rows are used; ``standard`` if there are none.
+    scans_in_double : bool
+        Whether cumulative sums and products of float32 are computed in float64, as by torch on CPUs.
     """
 
     kind = STANDARD
+    scans_in_double = True
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp
@@ -68,6 +73,37 @@ class ArrayLibrary:
         assert row is not None, name
         return row(self, *args, **kwargs)
 
+    def run(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Run an operator's row; return NotImplemented if there is none, or if it does not cover the arguments.
+
+        If the row fails, the NumPy kernel gets the same arguments, because its errors are torch's.
+        """
+        row = self.row(name)
+        if row is None:
+            return NotImplemented
+        try:
+            return row(self, *args, **kwargs)
+        except LacksFunction:
+            return NotImplemented
+        except ValueNeeded:
+            raise
+        except FAILURES as error:
+            torchs = self._error_of_kernel(name, args, kwargs)
+            if torchs is None:
+                raise
+            raise torchs from error
+
+    def _error_of_kernel(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Exception | None:
+        """Return the NumPy kernel's error for a call, or None if it has none, or if an array has no values yet."""
+        if name not in torchnp.table or self.is_traced(*_arrays_in([*args, *kwargs.values()], self)):
+            return None
+        given, named = self._lower(list(args)), {k: self._lower(x) for k, x in kwargs.items()}
+        try:
+            torchnp.table[name](*given, **named)
+        except FAILURES as error:
+            return error
+        return None
+
     # ------------------------------------------------------------ arrays
 
     def is_array(self, x: Any) -> bool:
@@ -84,6 +120,10 @@ class ArrayLibrary:
             raise TypeError(f"{self.name} has no dtype {a.dtype}")
         return self.xp.asarray(np.array(a, order="C"))
 
+    def data(self, a: ndarray) -> Array:
+        """Return an ndarray as a program's callers pass data; some libraries hold weights in another form."""
+        return self.from_numpy(a)
+
     def to_numpy(self, x: Array) -> ndarray:
         """Return an ndarray with the values of an array; it may share memory, and must not be written."""
         if isinstance(x, ndarray):
@@ -99,6 +139,8 @@ class ArrayLibrary:
     def full(self, shape: Sequence[int], value: Any, dtype: Any) -> Array:
         """Return an array filled with one number, which wraps if the dtype cannot hold it."""
         d = dt.as_dtype(dtype)
+        if isinstance(value, complex) and value.imag and not dt.is_complex(d) and not dt.is_bool(d):
+            raise overflow(dt.c_name(d))
         if isinstance(value, (bool, int, float, complex)):
             exact = dt.number_dtype(value) if isinstance(value, int) else None  # floats are doubles until the last cast
             value = dt.cast(np.asarray(value, exact), d).item()
@@ -211,6 +253,11 @@ class ArrayLibrary:
             return [self._lower(v) for v in x]
         # A kernel must not write to the library's memory.
         return self.to_numpy(x).copy() if self.is_array(x) else x
+
+
+def _arrays_in(values: Sequence[Any], lib: ArrayLibrary) -> list[Array]:
+    lists = [x if isinstance(x, (list, tuple)) else [x] for x in values]
+    return [x for found in lists for x in found if lib.is_array(x)]
 
 
 def _dtype_key(dtype: Any) -> Any:

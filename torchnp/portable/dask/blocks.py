@@ -14,8 +14,8 @@ from torchnp import dtypes as dt
 from torchnp.portable.dask.library import is_lazy
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, Row, portable
+from torchnp.portable.standard import fft, shape
 from torchnp.portable.standard import matmul as standard
-from torchnp.portable.standard import shape
 from torchnp.portable.standard.join import cat as standard_cat
 
 
@@ -103,7 +103,9 @@ def gather(lib: ArrayLibrary, self: Array, dim: int, index: Array, *, sparse_gra
     return da.blockwise(take, places, a, tuple(range(n)), b, places, dtype=a.dtype, concatenate=True, meta=empty)
 
 
-@portable("aten::view", "aten::reshape", "aten::_unsafe_view", on="dask")
+@portable(
+    "aten::view", "aten::reshape", "aten::_unsafe_view", "aten::view_copy", "aten::_reshape_copy", on="dask"
+)  # fmt: skip
 def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
     """Reshape. If the first dimensions stay, so do their chunks; otherwise each chunk of rows is reshaped."""
     size = shape.inferred(self, size)
@@ -128,6 +130,8 @@ def view(lib: ArrayLibrary, self: Array, size: Sequence[int]) -> Array:
 def _in_new_rows(x: Array, size: tuple[int, ...]) -> Array:
     """Reshape each chunk, after rechunking so that each holds a whole number of new rows."""
     row, wanted = math.prod(x.shape[1:]), math.prod(size[1:])
+    if 0 in x.shape and 0 in size:  # Dask cannot merge the chunks of an array without elements
+        return da.zeros(size, dtype=x.dtype)
     if not x.ndim or not size or not row or not wanted:
         return da.reshape(x, size)
     step = wanted // math.gcd(row, wanted)
@@ -152,6 +156,20 @@ def cat(lib: ArrayLibrary, tensors: list[Array], dim: int = 0) -> Array:
     d = shape.wrap(dim, first.ndim)
     chunks = lambda x: tuple(x.shape[i] if i == d else first.chunks[i] for i in range(x.ndim))
     return standard_cat(lib, [x if is_lazy(x) else da.from_array(x, chunks=chunks(x)) for x in tensors], dim)
+
+
+def _transform(name: str, whole: Row) -> None:
+    """Declare a Fourier transform, whose dimensions are not cut."""
+
+    @portable(name, on="dask")
+    def row(lib: ArrayLibrary, self: Array, dim: Sequence[int], *args: Any) -> Array:
+        uncut = dict.fromkeys((shape.wrap(d, self.ndim) for d in dim), -1)
+        return whole(lib, self.rechunk(uncut) if is_lazy(self) else self, dim, *args)
+
+
+_transform("aten::_fft_r2c", fft.fft_r2c)
+_transform("aten::_fft_c2c", fft.fft_c2c)
+_transform("aten::_fft_c2r", fft.fft_c2r)
 
 
 @portable("aten::mm", "aten::bmm", "aten::matmul", on="dask")

@@ -19,6 +19,7 @@ class JaxLibrary(ArrayLibrary):
     """``jax.numpy``. Programs need 64-bit integers, which JAX without x64 would make 32 bits wide."""
 
     kind = "jax"
+    scans_in_double = False  # accelerators compute slowly in float64, or not at all
 
     def __init__(self) -> None:
         config: Any = jax.config  # JAX's types lack its options

@@ -120,7 +120,7 @@ def hardshrink(lib: ArrayLibrary, self: Array, lambd: Any = 0.5) -> Array:
 @portable("aten::softshrink")
 def softshrink(lib: ArrayLibrary, self: Array, lambd: Any = 0.5) -> Array:
     by = float(lambd)
-    f = lambda x: lib.xp.where(x > by, x - by, lib.xp.where(x < -by, x + by, x * 0))
+    f = lambda x: lib.xp.where(x > by, x - by, lib.xp.where(x < -by, x + by, lib.xp.abs(x) * 0))
     return lib.in_opmath(f, self)
 
 

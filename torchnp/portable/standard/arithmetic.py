@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import check
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
@@ -55,7 +56,7 @@ def sigmoid(lib: ArrayLibrary, self: Array) -> Array:
 
 @portable("aten::exp2", "aten::special_exp2")
 def exp2(lib: ArrayLibrary, self: Array) -> Array:
-    return lib.in_opmath(lambda x: lib.xp.exp(x * math.log(2)), lib.to_float(self))
+    return lib.in_opmath(lambda x: lib.xp.pow(lib.number(2, lib.dtype_of(x)), x), lib.to_float(self))
 
 
 @portable("aten::square")
@@ -135,7 +136,14 @@ def nan_to_num(
 
 
 def _scaled(lib: ArrayLibrary, x: Array, by: Any) -> Array:
-    return x if type(by) in (int, float) and by == 1 else x * lib.number(by, lib.dtype_of(x))
+    """Multiply by a number. As in torch, a complex product by 1 makes the other part of an infinite one NaN."""
+    d = lib.dtype_of(x)
+    return x if type(by) in (int, float) and by == 1 and not dt.is_complex(d) else x * lib.number(by, d)
+
+
+def _difference(lib: ArrayLibrary, x: Array, y: Array, alpha: Any) -> Array:
+    """Compute ``x - alpha * y``; torch adds complex numbers times ``-alpha``."""
+    return x + _scaled(lib, y, -alpha) if dt.is_complex(lib.dtype_of(x)) else x - _scaled(lib, y, alpha)
 
 
 @portable("aten::add.Tensor", "aten::add.Scalar")
@@ -148,12 +156,12 @@ def add(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
 
 @portable("aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar")
 def sub(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
-    return lib.in_opmath(lambda x, y: x - _scaled(lib, y, alpha), *lib.promote(self, other))
+    return lib.in_opmath(lambda x, y: _difference(lib, x, y, alpha), *lib.promote(self, other))
 
 
 @portable("aten::rsub.Tensor", "aten::rsub.Scalar")
 def rsub(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
-    return lib.in_opmath(lambda x, y: y - _scaled(lib, x, alpha), *lib.promote(self, other))
+    return lib.in_opmath(lambda x, y: _difference(lib, y, x, alpha), *lib.promote(self, other))
 
 
 @portable("aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar")
@@ -379,5 +387,7 @@ def view_as_complex(lib: ArrayLibrary, self: Array) -> Array:
 
 @portable("aten::complex")
 def complex_(lib: ArrayLibrary, real: Array, imag: Array) -> Array:
-    d = dt.to_complex(lib.dtype_of(real))
+    a, b = lib.dtype_of(real), lib.dtype_of(imag)
+    check(a == b and dt.is_floating(a), f"no complex numbers have parts of {a} and {b}")
+    d = dt.to_complex(a)
     return lib.astype(real, d) + lib.astype(imag, d) * lib.number(1j, d)

@@ -24,7 +24,7 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Array:
     """Compute attention; the result of a query whose keys are all masked is 0."""
-    if dropout_p:
+    if dropout_p or 0 in query.shape:  # torch accepts any batch of keys for a query without elements
         return NotImplemented
     if enable_gqa:
         times = query.shape[-3] // key.shape[-3]

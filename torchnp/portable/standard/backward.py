@@ -160,7 +160,7 @@ def smooth_l1_loss_backward(
 def huber_loss_backward(
     lib: ArrayLibrary, grad_output: Array, self: Array, target: Array, reduction: int, delta: float
 ) -> Array:
-    f = lambda g, x, y: lib.xp.where(lib.xp.abs(x - y) <= delta, (x - y) * g, _sign(lib, x - y) * g * delta)
+    f = lambda g, x, y: lib.xp.where(lib.xp.abs(x - y) > delta, _sign(lib, x - y) * g * delta, (x - y) * g)
     return _loss(lib, reduction, f, grad_output, self, target)
 
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import check
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
@@ -74,6 +75,9 @@ def where(lib: ArrayLibrary, condition: Array, self: Any, other: Any) -> Array:
 @portable("aten::masked_fill.Scalar", "aten::masked_fill.Tensor")
 def masked_fill(lib: ArrayLibrary, self: Array, mask: Array, value: Any) -> Array:
     d = lib.dtype_of(self)
+    if lib.is_array(value):
+        words = "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with"
+        check(not value.ndim, f"{words} {value.ndim} dimension(s).")
     value = lib.astype(value, d) if lib.is_array(value) else lib.number(value, d)
     return lib.xp.where(lib.astype(mask, dt.bool_), value, self)
 

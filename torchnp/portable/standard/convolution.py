@@ -175,6 +175,7 @@ def conv_transpose(
     groups: int = 1,
     dilation: Ints = (1,),
 ) -> Array:
+    bias = bias if bias is None else lib.astype(bias, lib.dtype_of(input))
     return lib.call("aten::convolution", input, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 

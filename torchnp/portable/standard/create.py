@@ -7,6 +7,7 @@ from typing import Any
 
 import torchnp
 from torchnp import dtypes as dt
+from torchnp.core.checks import check
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
@@ -38,6 +39,7 @@ def empty_strided(
 def empty_permuted(
     lib: ArrayLibrary, size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None, **_: Any
 ) -> Array:
+    check(sorted(physical_layout) == list(range(len(size))), f"{physical_layout} is no order of {len(size)} dimensions")
     return zeros(lib, size, dtype=dtype)
 
 

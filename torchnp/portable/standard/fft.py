@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from torchnp import dtypes as dt
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
+from torchnp.portable.standard.shape import part, wrap
 
 Ints = Sequence[int]
-_NONE, _ROOT, _LENGTH = range(3)  # torch's codes for normalization: by nothing, by sqrt(n), by n
+# By torch's codes for normalization: by nothing, by sqrt(n), by n. The names are those of the standard, in which
+# "backward" divides the inverse transform by n, and "forward" the other one.
+_FORWARD, _BACKWARD = ("backward", "ortho", "forward"), ("forward", "ortho", "backward")
 
 
-def _normalized(lib: ArrayLibrary, x: Array, mode: int, count: int) -> Array:
-    if mode == _NONE:
-        return x
-    return x * lib.number(1 / (math.sqrt(count) if mode == _ROOT else count), lib.dtype_of(x))
+def _mirrored(lib: ArrayLibrary, half: Array, axes: Ints, length: int) -> Array:
+    """Return the whole transform of a real array; elements of negative frequencies are conjugates."""
+    last = wrap(axes[-1], half.ndim)
+    rest = lib.xp.conj(part(half, last, slice(1, length - half.shape[last] + 1)))
+    for axis in (wrap(a, half.ndim) for a in axes):
+        rest = lib.xp.flip(rest, axis=axis)
+        rest = rest if axis == last else lib.xp.roll(rest, 1, axis=axis)
+    return lib.xp.concat([half, rest], axis=last)
 
 
 @portable("aten::_fft_r2c")
@@ -24,32 +30,29 @@ def fft_r2c(lib: ArrayLibrary, self: Array, dim: Ints, normalization: int, onesi
     d = dt.to_complex(lib.dtype_of(self))
     if d == dt.complex32 or not dim:
         return NotImplemented
-    axes = tuple(dim)
-    found = lib.xp.fft.rfftn(self, axes=axes) if onesided else lib.xp.fft.fftn(lib.astype(self, d), axes=axes)
-    return _normalized(lib, lib.astype(found, d), normalization, math.prod(self.shape[a] for a in axes))
+    half = lib.astype(lib.xp.fft.rfftn(self, axes=tuple(dim), norm=_FORWARD[normalization]), d)
+    return half if onesided else _mirrored(lib, half, dim, self.shape[dim[-1]])
 
 
 @portable("aten::_fft_c2r")
 def fft_c2r(lib: ArrayLibrary, self: Array, dim: Ints, normalization: int, last_dim_size: int) -> Array:
     if not dim:
         return NotImplemented
-    sizes = [self.shape[a] for a in dim[:-1]] + [last_dim_size]
-    found = lib.xp.fft.irfftn(self, s=tuple(sizes), axes=tuple(dim), norm="forward")
-    return _normalized(lib, lib.astype(found, dt.to_real(lib.dtype_of(self))), normalization, math.prod(sizes))
+    sizes = (*(self.shape[a] for a in dim[:-1]), last_dim_size)
+    found = lib.xp.fft.irfftn(self, s=sizes, axes=tuple(dim), norm=_BACKWARD[normalization])
+    return lib.astype(found, dt.to_real(lib.dtype_of(self)))
 
 
 @portable("aten::_fft_c2c")
 def fft_c2c(lib: ArrayLibrary, self: Array, dim: Ints, normalization: int, forward: bool) -> Array:
     if not dim:
         return self
-    axes = tuple(dim)
-    found = lib.xp.fft.fftn(self, axes=axes) if forward else lib.xp.fft.ifftn(self, axes=axes, norm="forward")
-    count = math.prod(self.shape[a] for a in axes)
-    return _normalized(lib, lib.astype(found, lib.dtype_of(self)), normalization, count)
+    function, norm = (lib.xp.fft.fftn, _FORWARD) if forward else (lib.xp.fft.ifftn, _BACKWARD)
+    return lib.astype(function(self, axes=tuple(dim), norm=norm[normalization]), lib.dtype_of(self))
 
 
-_BY_NAME = {None: 0, "backward": 0, "ortho": _ROOT, "forward": _LENGTH}
-_INVERSE = {None: _LENGTH, "backward": _LENGTH, "ortho": _ROOT, "forward": 0}
+_BY_NAME = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
+_INVERSE = {None: 2, "backward": 2, "ortho": 1, "forward": 0}
 
 
 def _resized(lib: ArrayLibrary, x: Array, n: int | None, dim: int) -> Array:
@@ -62,7 +65,7 @@ def _resized(lib: ArrayLibrary, x: Array, n: int | None, dim: int) -> Array:
 
 @portable("aten::fft_rfft")
 def rfft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
-    return fft_r2c(lib, _resized(lib, lib.to_float(self), n, dim), [dim], _BY_NAME[norm], True)
+    return lib.call("aten::_fft_r2c", _resized(lib, lib.to_float(self), n, dim), [dim], _BY_NAME[norm], True)
 
 
 @portable("aten::fft_irfft")
@@ -70,7 +73,7 @@ def irfft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, n
     if not dt.is_complex(lib.dtype_of(self)):
         return NotImplemented
     size = 2 * (self.shape[dim] - 1) if n is None else n
-    return fft_c2r(lib, _resized(lib, self, size // 2 + 1, dim), [dim], _INVERSE[norm], size)
+    return lib.call("aten::_fft_c2r", _resized(lib, self, size // 2 + 1, dim), [dim], _INVERSE[norm], size)
 
 
 def _complex(lib: ArrayLibrary, x: Array) -> Array:
@@ -79,12 +82,19 @@ def _complex(lib: ArrayLibrary, x: Array) -> Array:
 
 @portable("aten::fft_fft")
 def fft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
-    return fft_c2c(lib, _resized(lib, _complex(lib, self), n, dim), [dim], _BY_NAME[norm], True)
+    x = _resized(lib, lib.to_float(self), n, dim)
+    if dt.is_complex(lib.dtype_of(x)):
+        return lib.call("aten::_fft_c2c", x, [dim], _BY_NAME[norm], True)
+    return lib.call("aten::_fft_r2c", x, [dim], _BY_NAME[norm], False)
 
 
 @portable("aten::fft_ifft")
 def ifft(lib: ArrayLibrary, self: Array, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
-    return fft_c2c(lib, _resized(lib, _complex(lib, self), n, dim), [dim], _INVERSE[norm], False)
+    x = _resized(lib, lib.to_float(self), n, dim)
+    if dt.is_complex(lib.dtype_of(x)):
+        return lib.call("aten::_fft_c2c", x, [dim], _INVERSE[norm], False)
+    found = lib.call("aten::_fft_r2c", x, [dim], _INVERSE[norm], False)
+    return found if found is NotImplemented else lib.xp.conj(found)
 
 
 def _several(
@@ -93,7 +103,8 @@ def _several(
     if s is not None:
         return NotImplemented
     axes = tuple(range(self.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    return fft_c2c(lib, _complex(lib, self), axes, (_BY_NAME if forward else _INVERSE)[norm], forward)
+    mode = (_BY_NAME if forward else _INVERSE)[norm]
+    return lib.call("aten::_fft_c2c", _complex(lib, self), axes, mode, forward)
 
 
 @portable("aten::fft_fft2")

@@ -97,8 +97,8 @@ def bucketize(
     lib: ArrayLibrary, self: Array, boundaries: Array, *, out_int32: bool = False, right: bool = False
 ) -> Array:
     a, b = lib.promote(boundaries, self)
-    found = lib.xp.searchsorted(a, lib.xp.reshape(b, (-1,)), side="right" if right else "left")
-    return lib.astype(lib.xp.reshape(found, tuple(self.shape)), dt.int32 if out_int32 else dt.int64)
+    found = lib.xp.searchsorted(a, lib.call("aten::view", b, (-1,)), side="right" if right else "left")
+    return lib.astype(lib.call("aten::view", found, tuple(self.shape)), dt.int32 if out_int32 else dt.int64)
 
 
 @portable("aten::isin.Tensor_Tensor")
@@ -125,6 +125,12 @@ def index_fill(lib: ArrayLibrary, self: Array, dim: int, index: Array, value: An
     return lib.call("aten::masked_fill.Scalar", self, hit, value)
 
 
-@portable("aten::_local_scalar_dense", "aten::item")
+@portable("aten::_local_scalar_dense")
 def local_scalar_dense(lib: ArrayLibrary, self: Array) -> Any:
+    """Return the value of the first element."""
+    return lib.item(self if math.prod(self.shape) == 1 else lib.xp.reshape(self, (-1,))[0])
+
+
+@portable("aten::item")
+def item(lib: ArrayLibrary, self: Array) -> Any:
     return lib.item(self)

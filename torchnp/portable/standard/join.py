@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from torchnp.core.checks import check
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import wrap
@@ -12,6 +13,8 @@ from torchnp.portable.standard.shape import wrap
 @portable("aten::cat", "aten::concat", "aten::concatenate")
 def cat(lib: ArrayLibrary, tensors: list[Array], dim: int = 0) -> Array:
     """Concatenate; empty 1-d arrays, which torch skips, affect only the dtype."""
+    for i, x in enumerate(tensors):
+        check(x.ndim, f"zero-dimensional tensor (at position {i}) cannot be concatenated")
     d = lib.result_type(*tensors)
     kept = [x for x in tensors if tuple(x.shape) != (0,)] or tensors[:1]
     kept = [lib.astype(x, d) for x in kept]

@@ -108,7 +108,7 @@ def _nll(
     w = lib.xp.where(counted, w, lib.number(0, d))
     losses = lib.xp.where(counted, -lib.xp.squeeze(picked, axis=classes) * w, lib.number(0, d))
     if reduction == _NONE:
-        return losses, lib.number(0, d)
+        return losses, lib.number(0, d) if losses.ndim else w  # as in torch, only a single sample's weight is given
     total, weights = lib.call("aten::sum", losses), lib.call("aten::sum", w)
     return (total / weights if reduction == _MEAN else total), weights
 

@@ -231,6 +231,8 @@ def instance_norm(
 @portable("aten::cosine_similarity")
 def cosine_similarity(lib: ArrayLibrary, x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08) -> Array:
     """Return the cosine similarity; each step is rounded to its tensor's own dtype, as in torch."""
+    if tuple(x1.shape) != tuple(x2.shape):
+        x1, x2 = lib.xp.broadcast_arrays(x1, x2)  # ``dim`` is one of the result's dimensions
     length = lambda v: lib.xp.sqrt(lib.xp.sum(v * v, axis=dim, keepdims=True))
     unit = lambda v, norm: v / lib.xp.maximum(norm, lib.number(eps, lib.dtype_of(norm)))
     own = [

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import check
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.convolution import spread, windows
@@ -147,29 +148,29 @@ _avg_pool("aten::avg_pool2d", 2)
 _avg_pool("aten::avg_pool3d", 3)
 
 
-@portable(
-    "aten::adaptive_avg_pool1d",
-    "aten::adaptive_avg_pool2d",
-    "aten::adaptive_avg_pool3d",
-    "aten::_adaptive_avg_pool2d",
-    "aten::_adaptive_avg_pool3d",
-)
-def adaptive_avg_pool(lib: ArrayLibrary, self: Array, output_size: Ints) -> Array:
-    """Return the means over bins, one dimension after the other."""
-    output_size = [output_size] if isinstance(output_size, int) else output_size
-    n = len(output_size)
-    d = lib.dtype_of(self)
-    if not dt.is_inexact(d):
-        return NotImplemented
+def _adaptive_avg_pool(n: int, *names: str) -> None:
+    """Declare the mean over bins of the last ``n`` dimensions, one dimension after the other."""
 
-    def mean(x: Array) -> Array:
-        if all(type(s) is int and s == 1 for s in output_size):
-            return lib.call("aten::mean.dim", x, tuple(range(-n, 0)), True)
-        for i, bins in enumerate(output_size):
-            x = _binned(lib, x, x.ndim - n + i, bins)
-        return x
+    @portable(*names)
+    def row(lib: ArrayLibrary, self: Array, output_size: Ints) -> Array:
+        sizes = [output_size] if isinstance(output_size, int) else output_size
+        check(len(sizes) == n, f"{names[0].removeprefix('aten::')}: output_size must be {n}")
+        if not dt.is_inexact(lib.dtype_of(self)):
+            return NotImplemented
 
-    return lib.in_opmath(mean, self)
+        def mean(x: Array) -> Array:
+            if all(type(s) is int and s == 1 for s in sizes):
+                return lib.call("aten::mean.dim", x, tuple(range(-n, 0)), True)
+            for i, bins in enumerate(sizes):
+                x = _binned(lib, x, x.ndim - n + i, bins)
+            return x
+
+        return lib.in_opmath(mean, self)
+
+
+_adaptive_avg_pool(1, "aten::adaptive_avg_pool1d")
+_adaptive_avg_pool(2, "aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d")
+_adaptive_avg_pool(3, "aten::adaptive_avg_pool3d", "aten::_adaptive_avg_pool3d")
 
 
 def _binned(lib: ArrayLibrary, x: Array, dim: int, bins: int) -> Array:

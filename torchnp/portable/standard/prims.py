@@ -21,7 +21,8 @@ NOT_PORTABLE = frozenset(
 _HERE = (
     "prims::full", "prims::full_like", "prims::iota", "prims::scalar_tensor", "prims::empty", "prims::empty_strided",
     "prims::empty_permuted", "prims::convert_element_type", "prims::clone", "prims::view_of", "prims::device_put",
-    "prims::erf", "prims::erfc", "prims::erf_inv", "prims::lgamma", "prims::digamma",
+    "prims::erf", "prims::erfc", "prims::erf_inv", "prims::lgamma", "prims::digamma", "prims::fft_r2c",
+    "prims::fft_c2c", "prims::fft_c2r",
 )  # fmt: skip
 
 
@@ -101,3 +102,18 @@ def lgamma(lib: ArrayLibrary, self: Array) -> Array:
 @portable("prims::digamma")
 def digamma(lib: ArrayLibrary, self: Array) -> Array:
     return lib.call("aten::digamma", self)
+
+
+@portable("prims::fft_r2c")
+def fft_r2c(lib: ArrayLibrary, self: Array, *, dim: Any, onesided: bool) -> Array:
+    return lib.call("aten::_fft_r2c", self, dim, 0, onesided)
+
+
+@portable("prims::fft_c2c")
+def fft_c2c(lib: ArrayLibrary, self: Array, *, dim: Any, forward: bool) -> Array:
+    return lib.call("aten::_fft_c2c", self, dim, 0, forward)
+
+
+@portable("prims::fft_c2r")
+def fft_c2r(lib: ArrayLibrary, self: Array, *, dim: Any, last_dim_size: int) -> Array:
+    return lib.call("aten::_fft_c2r", self, dim, 0, last_dim_size)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import check, wrap_dims
+from torchnp.core.errors import mean_of
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import wrap
@@ -17,9 +19,10 @@ Dims = int | Sequence[int] | None
 def axes_of(x: Array, dim: Dims) -> tuple[int, ...]:
     """Return the dimensions that torch reduces; an empty ``dim`` means all."""
     dims = [dim] if isinstance(dim, int) else dim
-    if not dims or not x.ndim:
+    if not dims:
         return tuple(range(x.ndim))
-    return tuple(wrap(d, x.ndim) for d in dims)
+    axes = wrap_dims(dims, x.ndim)
+    return axes if x.ndim else ()
 
 
 def _summed(lib: ArrayLibrary, x: Array, dtype: Any) -> Array:
@@ -29,11 +32,16 @@ def _summed(lib: ArrayLibrary, x: Array, dtype: Any) -> Array:
     return x if dt.is_inexact(lib.dtype_of(x)) else lib.astype(x, dt.int64)
 
 
+def _total(lib: ArrayLibrary, x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
+    """Sum in the array's own dtype; as in torch, the sum starts with 0, so that -0 becomes 0."""
+    found = lib.xp.sum(x, axis=axes, keepdims=keepdim, dtype=x.dtype) if axes else x
+    return found + lib.number(0, lib.dtype_of(x)) if dt.is_inexact(lib.dtype_of(x)) else found
+
+
 @portable("aten::sum.dim_IntList")
 def sum_dim(lib: ArrayLibrary, self: Array, dim: Dims, keepdim: bool = False, *, dtype: Any = None) -> Array:
     x, axes = _summed(lib, self, dtype), axes_of(self, dim)
-    total = lambda v: lib.xp.sum(v, axis=axes, keepdims=keepdim, dtype=v.dtype)
-    return lib.in_opmath(total, x) if axes else x
+    return lib.in_opmath(lambda v: _total(lib, v, axes, keepdim), x)
 
 
 @portable("aten::sum")
@@ -44,11 +52,11 @@ def sum_(lib: ArrayLibrary, self: Array, *, dtype: Any = None) -> Array:
 @portable("aten::mean.dim")
 def mean_dim(lib: ArrayLibrary, self: Array, dim: Dims, keepdim: bool = False, *, dtype: Any = None) -> Array:
     x, axes = self if dtype is None else lib.astype(self, dtype), axes_of(self, dim)
+    check(dt.is_inexact(lib.dtype_of(x)), mean_of(lib.dtype_of(x)))
     count = math.prod(self.shape[d] for d in axes)
-    total = lambda v: lib.xp.sum(v, axis=axes, keepdims=keepdim, dtype=v.dtype) / count
     if type(count) is int and not count:
         return lib.xp.sum(x, axis=axes, keepdims=keepdim) * lib.number(math.nan, lib.dtype_of(x))
-    return lib.in_opmath(total, x) if axes else x
+    return lib.in_opmath(lambda v: _total(lib, v, axes, keepdim) / count, x)
 
 
 @portable("aten::mean")
@@ -168,8 +176,7 @@ def _extreme(lib: ArrayLibrary, function: str, x: Array, axes: tuple[int, ...], 
     if not axes:
         return x
     if dt.is_bool(lib.dtype_of(x)):  # the standard defines order only for numbers
-        named = "any" if function == "max" else "all"
-        return getattr(lib.xp, named)(x, axis=axes, keepdims=keepdim)
+        return lib.astype(_extreme(lib, function, lib.astype(x, dt.uint8), axes, keepdim), dt.bool_)
     return getattr(lib.xp, function)(x, axis=axes, keepdims=keepdim)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import check
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
@@ -86,6 +87,7 @@ def movedim_int(lib: ArrayLibrary, self: Array, source: int, destination: int) -
 @portable("aten::movedim.intlist", "aten::moveaxis.intlist")
 def movedim(lib: ArrayLibrary, self: Array, source: Ints, destination: Ints) -> Array:
     n = self.ndim
+    check(len(source) == len(destination), f"{len(source)} dimensions are moved to {len(destination)} places")
     moved = {wrap(b, n): wrap(a, n) for a, b in zip(source, destination)}
     rest = iter(d for d in range(n) if d not in moved.values())
     return lib.xp.permute_dims(self, tuple(moved[d] if d in moved else next(rest) for d in range(n)))
@@ -198,6 +200,10 @@ def slice_(
 @portable("aten::narrow", "aten::narrow_copy", "aten::narrow.Tensor")
 def narrow(lib: ArrayLibrary, self: Array, dim: int, start: Any, length: int) -> Array:
     d, start = wrap(dim, self.ndim), lib.item(start)
+    n = self.shape[d]
+    if type(n) is int and type(start) is int:
+        words = f"start out of range (expected to be in range of [{-n}, {n}], but got {start})"
+        check(-n <= start <= n, words, IndexError)
     start = start + self.shape[d] if type(start) is int and start < 0 else start
     return part(self, d, slice(start, start + length))
 
@@ -356,6 +362,7 @@ def unfold(lib: ArrayLibrary, self: Array, dimension: int, size: int, step: int)
     if self.ndim == 0:
         return NotImplemented
     d = wrap(dimension, self.ndim)
+    check(size <= self.shape[d], f"maximum size for tensor at dimension {d} is {self.shape[d]} but size is {size}")
     starts = np.arange(0, self.shape[d] - size + 1, step)
     at = lib.from_numpy((starts[:, None] + np.arange(size)).reshape(-1))
     x = lib.xp.take(self, at, axis=d)

@@ -51,6 +51,12 @@ def erf(lib: ArrayLibrary, self: RowArray) -> RowArray:
 # ---------------------------------------------------------------- portable kernels that merge the row dimension
 
 
+@portable("aten::exp2", "aten::special_exp2", on="rows")
+def exp2(lib: ArrayLibrary, self: RowArray) -> RowArray:
+    """Compute powers of 2 with exp; `rows` has no powers by rows."""
+    return lib.in_opmath(lambda x: lib.xp.exp(x * math.log(2)), lib.to_float(self))
+
+
 @portable("aten::embedding", on="rows")
 def embedding(
     lib: ArrayLibrary,
