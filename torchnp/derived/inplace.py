@@ -64,8 +64,7 @@ def make_inplace(
     by_strips = drawn or (takes_strips(source_schema) and writes.after is None and not writes.resizes)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        token = enter_quiet()
-        number = False
+        token, number = enter_quiet(), False
         try:
             target = args[0] if args else kwargs[name]
             if schema.takes_numbers and isinstance(target, (int, float, complex)):
@@ -85,8 +84,7 @@ def make_inplace(
             args, kwargs = (args, kwargs) if prepare is None else prepare(target, args, kwargs)
             if by_strips and not shared and _in_strips(source, rule, target, args, kwargs, drawn):
                 return target
-            if not target.flags.c_contiguous:
-                WRITTEN.inplace = target
+            WRITTEN.inplace = None if target.flags.c_contiguous else target
             if writes.onto and not shared:
                 offer_target(target, (*args, *kwargs.values()))
             value = source(*args, **kwargs)

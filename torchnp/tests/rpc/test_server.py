@@ -50,17 +50,17 @@ assert "torch" not in sys.modules and "msgspec" not in sys.modules and "asyncio"
 import os, signal
 from torchnp.rpc import wire
 from torchnp.rpc.server.transports.server import Server
-from torchnp.rpc.server.session.server_state import Service
+from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.client.transports.transport import Tcp
 from torchnp.rpc.client.transports.reconnect import ReconnectingTransport
 from torchnp.core.schema import load
 from torchnp.rpc.client.session.channel import Channel
 import numpy as np
-service = Service()
-with Server(service) as server:
-    channel = Channel(ReconnectingTransport(lambda seconds: Tcp("127.0.0.1", server.port, seconds)), service.agreement)
+state = ServerState()
+with Server(state) as server:
+    channel = Channel(ReconnectingTransport(lambda seconds: Tcp("127.0.0.1", server.port, seconds)), state.agreement)
     x = channel.upload("float32", [3], [0], memoryview(np.arange(3, dtype=np.float32).view(np.uint8)), make=int)
-    y = channel.call(service.agreement.index["aten::add.Tensor"], 1, [wire.Handle(x), 2], {}, [], None, make=int)[0]
+    y = channel.call(state.agreement.index["aten::add.Tensor"], 1, [wire.Handle(x), 2], {}, [], None, make=int)[0]
     print(channel.publish(y)[2].view(np.float32).tolist(), channel.sync().objects)
     channel.close()
 torch_like = sorted(m for m in sys.modules if m.partition(".")[0] in ("torch", "functorch"))
