@@ -17,6 +17,7 @@ from torchnp.engine.tensor.random_keys import unmoved
 from torchnp.interop._private import base_of, shaped_by_python
 from torchnp.kernels._conv_checks import strides_of_result
 from torchnp.layout.named_rules import rules_of
+from torchnp.layout.overlap import are_apart
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import HandleError, ValueAccessError
 
@@ -110,11 +111,12 @@ class InferredResults:
     """The inferred results of an operator, flattened: a spec per tensor (None if there is none), and their grouping.
 
     ``groups`` has an entry per result of the schema: the length of a list, or -1 for a tensor. ``expected`` has the
-    strides and holes for the wire; it is empty if all results are in C order. ``one`` is the spec of the only result,
+    strides and holes for the wire; it is empty if all results are in C order. ``overlapping`` says whether elements of a
+    new result share memory. ``one`` is the spec of the only result,
     if that is a new tensor or a view. ``floats`` says whether integers become a default dtype that is not the engine's.
     """
 
-    __slots__ = ("count", "expected", "floats", "groups", "one", "specs")
+    __slots__ = ("count", "expected", "floats", "groups", "one", "overlapping", "specs")
 
     def __init__(self, plan: OverloadInfo, out: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         self.specs: list[TensorSpec | None] = []
@@ -149,6 +151,10 @@ class InferredResults:
             wire.HOLE if s is None else None if view or s.contiguous else list(s.stride)
             for s, view in zip(self.specs, views, strict=True)
         ]
+        self.overlapping = any(
+            type(e) is list and not are_apart(s.size, e)  # type: ignore[union-attr]
+            for s, e in zip(self.specs, self.expected, strict=True)
+        )
         if all(e is None for e in self.expected):
             self.expected = []
         self.floats = torch.get_default_dtype() is not torch.float32 and self._floats(plan, args, kwargs)

@@ -10,6 +10,7 @@ from torchnp.engine.tensor.overload_info import OverloadInfo
 from torchnp.engine.tensor.shape_inference import InferredResults
 from torchnp.rpc.client.tensor.publish import Published
 from torchnp.rpc.client.tensor.remote_refs import RemoteObject
+from torchnp.rpc.exceptions import HandleError
 
 FRAMES = 4  # known frames inside torchnp: `caller`, `_emit`, and at least two of `torchnp.engine.tensor.handles`
 
@@ -30,6 +31,12 @@ class RPCTensor(Published, BaseHandleTensor):  # type: ignore[misc]  # the optio
         weight: int,
         key: int | None,
     ) -> list[Any]:
+        if outcome.overlapping:
+            raise HandleError(
+                f"{plan.name}: elements of the result would share memory, and the server keeps no such tensors: use other "
+                "strides, or expand() or as_strided() of a tensor on the server",
+                "elements share memory",
+            )
         index = session.index[plan.name]
         session.calls[index] += 1
         return session.channel.call(
