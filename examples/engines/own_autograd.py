@@ -1,7 +1,8 @@
 """Overriding autograd for one operator, by `__torch_function__`, on handles of any engine.
 
-`torch.sign` has a gradient of zero. Networks with binary weights train with a straight-through one: the gradient of the
-identity, where the input is within [-1, 1]. Handles of the class below have that; everything else is as before.
+`torch.sign` has a gradient of zero. Networks with binary weights train with a straight-through gradient instead: that
+of the identity where the input is within [-1, 1], else zero. On handles of the class below, `torch.sign` has this
+gradient; all other functions are unchanged.
 """
 
 import numpy as np
@@ -28,7 +29,7 @@ MINE = {torch.sign: StraightThrough.apply, torch.Tensor.sign: StraightThrough.ap
 
 
 class Binary(BaseHandleTensor):
-    """A handle for which the functions in MINE stand in place of torch's: above autograd, so with gradients of their own."""
+    """A handle on which the functions in MINE replace torch's. They run above autograd, and define their own gradients."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

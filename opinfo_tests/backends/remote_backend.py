@@ -37,7 +37,7 @@ _READ = ("but instead found type 'RPCTensor'", "has a non-zero number of element
 
 
 class ServerProcess:
-    """A server process on a free loopback port; it ends with this process, even if this is killed."""
+    """A server process on a free loopback port. It ends when this process ends, even if this process is killed."""
 
     def __init__(self, *options: str) -> None:
         command = [sys.executable, "-W", "ignore", "-m", "torchnp.rpc.server", "--log-level", "ERROR", *options]

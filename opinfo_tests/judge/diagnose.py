@@ -179,7 +179,7 @@ def shows_as(difference: Any) -> set[str]:
 
 
 def fits(difference: Any, case: Case) -> bool:
-    """Return whether a difference can show in this case, judged by its id and the dtype of its example."""
+    """Return whether a listed difference could affect this case, judging by its id and the dtype of its example."""
     if re.search(r"\b(inplace|out|overlap)\b", difference.id) and not schemas()[case.op].mutates:
         return False
     wanted = re.match(r"^(\w+)\[", difference.torch_value)

@@ -141,7 +141,7 @@ def target_of(arrays: list[Array], i: int, writes: frozenset[int]) -> int:
 def asked_otherwise(case: Case, oracle: Backend, rule: ToleranceRule) -> dict[str, Seen]:
     """Return torch's results for the same call: repeated, with the values in other layouts, and without oneDNN.
 
-    On processors that oneDNN supports, it adds in another order, and either skips or multiplies the padding of an
+    On processors that oneDNN supports, oneDNN adds in another order, and either skips or multiplies the padding of an
     image.
     """
     answers = {"again": oracle.execute(case)}
@@ -326,7 +326,7 @@ VISIBLE = 4  # in ulp: if torch's error is larger, torch rounds intermediate res
 
 
 def precise(mine: np.ndarray, theirs: np.ndarray, true: np.ndarray, narrow: str) -> bool:
-    """Return whether torch visibly rounds intermediates to half precision, and ``mine`` is too accurate for that."""
+    """Return whether torch visibly rounds intermediates to half precision, while ``mine`` is far more accurate."""
     unit = 2.0**-7 if narrow == "bfloat16" else 2.0**-10
     worst = theirs.argmax()
     return bool(theirs.flat[worst] > VISIBLE * unit * true.flat[worst] and NEARER * mine.max() < theirs.flat[worst])
@@ -337,8 +337,8 @@ def errors_of(mine: np.ndarray, theirs: np.ndarray) -> str:
 
 
 NEARBY = 8  # number of calls with slightly changed inputs
-# allowed error as a multiple of the change in torch's result: additions in another order round each term, not only the
-# inputs
+# The error allowed, as a multiple of the change in torch's result. It is more than 1 because another order of additions
+# changes the rounding of every term, whereas the nearby calls change only the inputs.
 FURTHER = 8
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..case import schemas
 from .amend_promotion import all_operands, operands
+from .dtypes_torch_lacks import LACKS
 from .explain_disagreements import amends, refuse
-from .missing_kernels import LACKS
 from .natural_call import NaturalCall
 from .torch_promotion import KINDS, category, promoted
 

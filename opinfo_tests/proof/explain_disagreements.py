@@ -2,9 +2,9 @@
 
 An amendment applies a difference, as the catalogue describes it, to the equivalent NumPy call: it adds ``ddof=1``,
 converts operands to the promoted dtype, or makes the call raise an error. If the amended call gives torch's result, the
-differences **foretold** it. A difference that cannot be computed registers the kinds of disagreement that it causes,
-and a condition for the calls in which it does: it explains **by condition**. A difference with neither explains, **by
-kind alone**, the kind of disagreement that its example in the catalogue shows.
+differences **foretold** it. For a difference that cannot be computed, the kinds of disagreement that it causes are
+registered, with a condition that the call must meet: it explains **by condition**. A difference with neither an
+amendment nor a condition explains, **by kind alone**, the kind of disagreement that its example in the catalogue shows.
 
 Amendments implement torch's rule from the catalogue's text. They do not use the kernels, which are to be tested.
 """
@@ -30,7 +30,7 @@ Amendment = Callable[[NaturalCall], Any]  # changes the call; returns False if i
 
 @dataclass(frozen=True)
 class Expectation:
-    """The kinds of disagreement that a difference without an amendment causes, and a condition for the calls."""
+    """The kinds of disagreement that a difference without an amendment causes, and the condition that a call must meet."""
 
     kinds: tuple[str, ...]
     when: Callable[[NaturalCall], Any]

@@ -10,7 +10,7 @@ from typing import Any
 import torchnp
 
 from ..generate.samples.extra.all_rows import UNREACHED
-from .fault_injection import plant as plant_faults
+from .excused_faults import plant as plant_faults
 from .prove import HOW, Account, never_seen, packets, provable, prove
 
 DATA = Path(__file__).parents[1] / "data" / "proof.tsv"  # scripts/make_lookup.py reads it for ops.json

@@ -16,7 +16,7 @@ from opinfo_tests.generate.samples.extra.all_rows import UNREACHED
 from opinfo_tests.proof import proof_command, template_helpers
 from opinfo_tests.proof import prove as proving
 from opinfo_tests.proof.all_amendments import AMENDMENTS, EXPECTATIONS
-from opinfo_tests.proof.fault_injection import plant
+from opinfo_tests.proof.excused_faults import plant
 from opinfo_tests.proof.natural_call import NoNaturalCallError, build
 from opinfo_tests.proof.pairs import answer_of, compare
 from opinfo_tests.proof.prove import Account, counterpart, feed, never_seen, prove, take, unseen

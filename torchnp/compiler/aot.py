@@ -54,7 +54,7 @@ def backend(module: torch.fx.GraphModule, example_inputs: Sequence[Any], **optio
     Raises
     ------
     ProgramError
-        The graph has operators that the table lacks (the error names all of them), tensors on other devices than the
+        The graph has operators that the table lacks (the error names all of them), tensors on devices other than the
         CPU, or sparse tensors.
     TypeError
         An option is unknown.

@@ -123,7 +123,7 @@ def share_any(tensor: torch.Tensor) -> np.ndarray:
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
     """Return a device tensor's memory as an array.
 
-    Zero tensors, and tensors with a conjugate or negative bit, are copied.
+    torch's ZeroTensors, and tensors whose conjugate or negative bit is set, are copied.
     """
     if tensor.device.type != DEVICE:
         return _without_owner(tensor)
@@ -133,7 +133,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def seen_through(tensor: torch.Tensor, array: np.ndarray) -> np.ndarray:
-    """Apply a tensor's conjugate and negative bits to an array; return the array itself if there are none."""
+    """Apply a tensor's conjugate and negative bits to an array; return the array itself if neither bit is set."""
     for is_set, op in ((tensor.is_conj(), "aten::conj_physical"), (tensor.is_neg(), "aten::neg")):
         if is_set:
             array = torchnp.table[op](array)

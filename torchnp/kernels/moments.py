@@ -144,7 +144,7 @@ def _running_mean(x: ndarray, mean: ndarray, axes: Any) -> ndarray:
 
 
 def _quick(root: bool) -> Quick:
-    """Return a fast path for variances (or their ``root``) of few float32 elements along short dense matrix rows."""
+    """Return a fast path for the variances of the short rows of a small contiguous float32 matrix, or their ``root``."""
 
     def quick(self, dim=None, *, correction=None, keepdim=False):
         if type(self) is not ndarray or self.dtype is not dt.float32 or self.ndim != 2 or not 0 < self.size <= FEW:
@@ -179,7 +179,7 @@ def _of_parts(x: ndarray, dtype: np.dtype) -> ndarray:
 def _precheck_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]:
     """Check ``out=``; for complex input, or if the result is one number, also compute the result and write it.
 
-    torch has another loop for a result of one number, and chooses it by the dtype of ``out=``.
+    torch computes a result of one number in a different loop, which it chooses by the dtype of ``out=``.
     """
     x, d = bound["self"], outs[0].dtype
     dims = bound.get("dim")
@@ -211,7 +211,7 @@ def _precheck_out(bound: Bound, outs: list[ndarray], op: str) -> tuple[int, ...]
         return ()
     given = {k: v for k, v in bound.items() if k not in ("self", "out")}
     value = _spread(x, **given, op=op, into=d if is_complex else None)
-    if at_once and not is_complex:  # torch fills the out with one number, here and for each part
+    if at_once and not is_complex:  # torch fills ``out=`` with one number, here and for each part
         single(value.item(), d)
     elif at_once and real.itemsize > part.itemsize:
         for p in (x.real, x.imag):

@@ -33,7 +33,8 @@ def _log1p(z: ndarray) -> ndarray:
     out = np.empty_like(z)
     out.real = np.where(np.hypot(x, y) < 0.5, small, np.log(np.hypot(x / 2 + 0.5, y / 2)) + np.log(2))
     out.imag = np.arctan2(y, x + 1)
-    # torch divides by (1 + z) - 1 if rounding made that differ from z; an infinite imaginary part gives inf / inf.
+    # If rounding makes (1 + z) - 1 differ from z, torch multiplies log(1 + z) by their quotient z / ((1 + z) - 1): for an
+    # infinite imaginary part this is inf / inf.
     rounded = (z.real + 1) - 1 != z.real
     lost = np.isinf(y) & np.isfinite(x) & rounded
     # If rounding removed the real part, torch divides by the imaginary part, whose inverse may be infinite.

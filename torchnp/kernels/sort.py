@@ -25,7 +25,7 @@ ndarray = np.ndarray
 
 
 def sort_keys(x: ndarray) -> ndarray:
-    """Return unsigned integers in the order of the elements; -0 and 0 are equal, NaN counts as the largest."""
+    """Return unsigned integers that sort in the same order as the elements; -0 equals 0, and NaN sorts last."""
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     if x.dtype.kind in "bu":
         return x.view(unsigned)

@@ -93,15 +93,15 @@ def truncation(shape: tuple, bits: int) -> Correlation:
 
 
 def masked_bits(shape: tuple) -> Correlation:
-    """Return the correlation of ``r`` as a sum, and of its bits in the order of `interleave`."""
+    """Return the correlation of ``r``, shared as a sum, and of its bits in the order of `interleave`, shared by XOR."""
     items = (Item(shape, width=64), Item(shape, U64, xor=True))
     return Correlation(items, lambda r: (interleave(r.view(np.uint64)),))
 
 
 def conversion(shape: tuple, places: int) -> Correlation:
-    """Return the correlation of random bits, in the low ``places`` bits of a word, and of each bit as a sum.
+    """Return the correlation of words of ``places`` random bits, shared by XOR, and of each of the bits, shared as a sum.
 
-    The sums have shape ``(places, *shape)``.
+    The bits that are shared as sums have the shape ``(places, *shape)``.
     """
     of = U8 if places <= 8 else U64
 

@@ -15,10 +15,11 @@ from torchnp.mpc.network import Network, Traffic
 from torchnp.mpc.operators import (  # noqa: F401, they register operators
     elementwise,
     layers,
+    linear,
     losses,
+    products,
     selection,
     sorting,
-    structure,
 )
 from torchnp.mpc.operators.registry import OPS, PublicArray
 from torchnp.mpc.protocol import RANGE_BITS

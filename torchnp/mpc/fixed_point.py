@@ -57,7 +57,7 @@ class FixedPoint(Protocol):
         return signed / 2.0**bits if bits else signed
 
     def at(self, x: SharedSum, bits: int) -> SharedSum:
-        """Return the same numbers with another number of fractional bits.
+        """Return the same numbers with ``bits`` fractional bits.
 
         With more bits the result is exact; with fewer, this takes one round.
         """
@@ -68,11 +68,11 @@ class FixedPoint(Protocol):
         return self.each(lambda w: w << np.int64(bits - x.bits), x, bits=bits)
 
     def add(self, x: SharedSum, y: SharedSum) -> SharedSum:
-        """Return the sum of numbers with equally many fractional bits."""
+        """Return the sum of numbers with the same number of fractional bits."""
         return self.each(np.add, x, y)
 
     def subtract(self, x: SharedSum, y: SharedSum) -> SharedSum:
-        """Return the difference of numbers with equally many fractional bits."""
+        """Return the difference of numbers with the same number of fractional bits."""
         return self.each(np.subtract, x, y)
 
     def complement(self, bit: SharedSum) -> SharedSum:
@@ -100,9 +100,9 @@ class FixedPoint(Protocol):
         return self.at(self.multiply(x, y), bits)
 
     def select(self, condition: SharedSum, x: SharedSum, y: SharedSum) -> SharedSum:
-        """Return ``x`` where the bit is 1, else ``y``, both with equally many fractional bits; one round."""
+        """Return ``x`` where the bit is 1, else ``y``; both have the same number of fractional bits. This takes one round."""
         return self.add(self.multiply(condition, self.subtract(x, y)), y)
 
     def less(self, x: SharedSum, y: SharedSum) -> SharedSum:
-        """Return 1 where ``x < y``, else 0; both have equally many fractional bits."""
+        """Return 1 where ``x < y``, else 0; both have the same number of fractional bits."""
         return self.negative(self.subtract(x, y))

@@ -61,7 +61,7 @@ SOUGHT = 200  # number of random calls that are searched for optional tensors th
 FARTHEST = 100  # beyond this value of a number, such as a degree or a power, rounding changes all results
 TWICE = 24  # number of calls with two changes, for each call
 LACKING = 3  # number of dtypes that torch does not implement, for each overload
-MORE_WRONG = 16  # number of calls with another fault, for each of these dtypes
+MORE_WRONG = 16  # number of calls with one more fault, for each of the `LACKING` dtypes
 NO_CODE = "not implemented for"
 BASES = 2  # number of valid calls of each overload whose arguments are changed
 

@@ -25,7 +25,7 @@ from ..task import BROKEN, GIVEN, Task, reseed
 from . import model_calls, plugin_samples
 from .recording import Recorder, out_like
 
-ERRORS = "errors"  # used as a dtype, for inputs for which torch raises an error
+ERRORS = "errors"  # takes the place of a dtype, for the inputs that torch must refuse
 # Dtypes that are enough to find which overloads an entry calls.
 PROBE_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
 

@@ -11,8 +11,8 @@ import torchnp
 from torchnp.engine import Call
 from torchnp.mpc import functions
 from torchnp.mpc.fixed_point import FixedPoint
+from torchnp.mpc.operators.linear import linear
 from torchnp.mpc.operators.registry import op, public, result_bits, secret, shared
-from torchnp.mpc.operators.structure import linear
 from torchnp.mpc.shares import SharedSum
 
 # ---------------------------------------------------------------- the largest

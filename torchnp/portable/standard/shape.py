@@ -374,7 +374,7 @@ def unfold(lib: ArrayLibrary, self: Array, dimension: int, size: int, step: int)
 
 
 def _written(lib: ArrayLibrary, self: Array, src: Array, dim: int, at: np.ndarray) -> Array:
-    """Along one dimension, replace position i by element ``at[i]`` of ``src``; keep it where ``at[i]`` is negative."""
+    """Along one dimension, replace element i by element ``at[i]`` of ``src``, unless ``at[i]`` is negative."""
     if len(at) and (at < 0).all():
         return self
     shape = [1] * self.ndim
@@ -414,7 +414,7 @@ def select_scatter(lib: ArrayLibrary, self: Array, src: Array, dim: int, index: 
 def diagonal_scatter(
     lib: ArrayLibrary, self: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Array:
-    """Repeat the source's elements along their rows, and choose them where row and column are on the diagonal."""
+    """Broadcast each source element along its row, and select it on the diagonal."""
     a, b = wrap(dim1, self.ndim), wrap(dim2, self.ndim)
     order = [d for d in range(self.ndim) if d not in (a, b)] + [a, b]
     x = lib.xp.permute_dims(self, tuple(order))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import torchnp
-from torchnp.shipped.torchvision.box_checks import FLOATS, check, check_dtype
+from torchnp.shipped.torchvision.argument_checks import FLOATS, check, check_dtype
 
 
 @torchnp.kernel(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import torchnp
-from torchnp.shipped.torchvision.box_checks import HALF_TOO, check, check_dtype, check_that
+from torchnp.shipped.torchvision.argument_checks import HALF_TOO, check, check_dtype, check_that
 
 
 @torchnp.kernel(

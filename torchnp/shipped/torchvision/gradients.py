@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import torchnp
-from torchnp.shipped.torchvision.box_checks import HALF_TOO, check, check_data, check_dtype, check_rank, check_same
+from torchnp.shipped.torchvision.argument_checks import HALF_TOO, check, check_data, check_dtype, check_rank, check_same
 from torchnp.shipped.torchvision.geometry import bins_of, box_of, grid_of, image_of, neighbours, points_of
 
 

@@ -30,7 +30,7 @@ FINE = 20  # bits of sigma in lattice units, after its leading bit
 WIDEST = 1 << 31  # largest clip in units, so that sums of 2**31 rows fit in 64 bits
 BLOCK = 1 << 18  # elements that are clipped per batch
 REDUCTIONS = ("sum", "mean")
-SMALLEST, LARGEST = 1e-140, 1e140  # range of clip and sigma, so that their squares are float64 numbers too
+SMALLEST, LARGEST = 1e-140, 1e140  # range of clip and sigma whose squares neither overflow nor underflow
 MOST_EPSILON = 1e6  # practically no privacy
 
 

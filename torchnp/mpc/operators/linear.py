@@ -1,7 +1,4 @@
-"""Operators that are linear in the shares (sums, moves of elements), which each party computes with the table's kernel.
-
-Also products along a dimension.
-"""
+"""Operators that are linear in the shares (sums, moves of elements), which each party computes with the table's kernel."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ def _plain(x: Any) -> Any:
     return [public(y) for y in x] if isinstance(x, list) else public(x)
 
 
-def _in_dtype(p: FixedPoint, call: Call, x: Any) -> Any:
+def in_dtype(p: FixedPoint, call: Call, x: Any) -> Any:
     """Convert a secret argument with fractional bits to the result's dtype if that has none, as torch does first."""
     spec = call.results[0]
     assert spec is not None
@@ -45,7 +42,7 @@ def _in_dtype(p: FixedPoint, call: Call, x: Any) -> Any:
 def linear(p: FixedPoint, call: Call, args: tuple, kwargs: dict[str, Any], places: tuple[int, ...]) -> Any:
     """Run a kernel on each party's shares of the arguments at the positions ``places``."""
     bits = result_bits(p, call)
-    values = {i: shared(p, _in_dtype(p, call, args[i]), bits) for i in places}
+    values = {i: shared(p, in_dtype(p, call, args[i]), bits) for i in places}
     named = {k: _plain(a) for k, a in kwargs.items() if k != "dtype"}
     kernel = torchnp.table[call.op]
     outs = []
@@ -106,50 +103,3 @@ def constant_pad_nd(p: FixedPoint, call: Call, x: SharedSum, pad: Any, value: An
         return padded
     border = kernel(np.zeros(x.shape, np.int64), pad, 1)
     return p.plus(padded, border * p.encode(value, x.bits))
-
-
-@op("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(p: FixedPoint, call: Call, x: Any, mask: Any, value: Any) -> SharedSum:
-    """Return ``value`` where the mask is true, else ``x``."""
-    bits = result_bits(p, call)
-    a, b = shared(p, value, bits), shared(p, x, bits)
-    if secret(mask):
-        return p.select(mask, a, b)
-    known = public(mask)
-    choose: Any = lambda u, v: np.where(known, u, v)
-    return p.each(choose, a, b)
-
-
-def _last(p: FixedPoint, x: SharedSum, dim: Any) -> SharedSum:
-    """Move a dimension to the end, or flatten all dimensions if ``dim`` is None."""
-    return p.each(lambda w: w.reshape(-1) if dim is None or not w.ndim else np.moveaxis(w, dim, -1), x)
-
-
-@op("prod", "prod.dim_int")
-def prod(p: FixedPoint, call: Call, x: SharedSum, dim: Any = None, keepdim: bool = False, **_: Any) -> SharedSum:
-    """Return the product, computed by repeated products of neighbours."""
-    bits, given = result_bits(p, call), x.shape
-    x = p.at(_last(p, _in_dtype(p, call, x), dim), bits)
-    if x.shape[-1] == 0:
-        x = p.constant(p.encode(np.ones((*x.shape[:-1], 1)), bits), bits)
-    while x.shape[-1] > 1:
-        n = x.shape[-1]
-        left, right = p.each(lambda w: w[..., 0 : n - 1 : 2], x), p.each(lambda w: w[..., 1::2], x)
-        product = p.times(left, right, bits)
-        x = p.each(lambda a, w: np.concatenate([a, w[..., -1:]], -1), product, x) if n % 2 else product
-    one = p.each(lambda w: w[..., 0], x)
-    return p.each(lambda w: np.expand_dims(w, dim), one) if keepdim and dim is not None and given else one
-
-
-@op("cumprod")
-def cumprod(p: FixedPoint, call: Call, x: SharedSum, dim: int, **_: Any) -> SharedSum:
-    """Return the cumulative product, computed by products with the elements 1, 2, 4, ... positions before."""
-    bits, given = result_bits(p, call), x.shape
-    x = p.at(_last(p, _in_dtype(p, call, x), dim), bits)
-    shift = 1
-    while shift < x.shape[-1]:
-        step = shift
-        further = p.times(p.each(lambda w: w[..., step:], x), p.each(lambda w: w[..., :-step], x), bits)
-        x = p.each(lambda w, a: np.concatenate([w[..., :step], a], -1), x, further)
-        shift *= 2
-    return p.each(lambda w: np.moveaxis(w, -1, dim) if given else w.reshape(()), x)

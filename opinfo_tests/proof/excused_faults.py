@@ -1,4 +1,4 @@
-"""Fault injection: makes torch's results wrong, and counts the faults that the listed differences would excuse."""
+"""Inserts faults in torch's results on purpose, and counts how many of them the listed differences would excuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torchvision refuses, in its words."""
+"""Checks of arguments that raise torchvision's own error messages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NAMES = {
 
 
 def check_that(holds: bool, what: str) -> None:
-    """Refuse what torchvision refuses without words of its own."""
+    """Raise the default message of torch's checks, for a condition for which torchvision has no message of its own."""
     more = "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
     check(holds, f"Expected {what} to be true, but got false.  {more}")
 
 
 def check(holds: bool, words: str) -> None:
-    """Refuse what does not hold, as torchvision's own checks do."""
+    """Raise torchvision's error if a condition does not hold."""
     if not holds:
         raise RuntimeError(words)
 
@@ -32,7 +32,7 @@ def check_dtype(array: np.ndarray, kernel: str, names: tuple[str, ...]) -> None:
 
 
 def check_rois(input: np.ndarray, rois: np.ndarray, kernel: str) -> None:
-    """Refuse boxes that are not rows of an image's number and four coordinates, or of another dtype than the images."""
+    """Refuse boxes that are not rows of an image's index and four coordinates, or whose dtype is not the images'."""
     words = "Tensor rois should have" if kernel.startswith("ps_") else "rois must have"
     check(rois.ndim == 2 and rois.shape[1] == 5, f"{words} shape as Tensor[K, 5]")
     check_same(input, rois, "input", kernel)
@@ -41,7 +41,7 @@ def check_rois(input: np.ndarray, rois: np.ndarray, kernel: str) -> None:
 
 
 def check_same(array: np.ndarray, rois: np.ndarray, name: str, kernel: str) -> None:
-    """Refuse boxes of another dtype than what is given with them."""
+    """Refuse boxes whose dtype differs from that of the array that is passed with them."""
     check(
         array.dtype == rois.dtype,
         f"Expected tensor for argument #1 '{name}' to have the same type as tensor for argument #2 'rois'; but type "
@@ -50,13 +50,13 @@ def check_same(array: np.ndarray, rois: np.ndarray, name: str, kernel: str) -> N
 
 
 def check_data(array: np.ndarray, dtype: np.dtype | type) -> None:
-    """Refuse what a kernel would read as another dtype."""
+    """Refuse an array whose dtype is not the one that the kernel reads."""
     wanted = np.empty(0, dtype)
     check(array.dtype == wanted.dtype, f"expected scalar type {torchs_name(wanted)} but found {torchs_name(array)}")
 
 
 def check_rank(array: np.ndarray, ndim: int = 4) -> None:
-    """Refuse an array with fewer dimensions than a kernel asks for the sizes or strides of."""
+    """Refuse an array with fewer dimensions than those whose sizes or strides a kernel reads."""
     n = array.ndim
     if n < ndim:
         raise IndexError(
@@ -65,7 +65,7 @@ def check_rank(array: np.ndarray, ndim: int = 4) -> None:
 
 
 def reshaped(array: np.ndarray, shape: tuple[int, ...], shown: tuple[int, ...]) -> np.ndarray:
-    """An array in another shape, refused in torch's words where it does not fit, with the shape that torch gives it."""
+    """Return an array in another shape; if its size does not fit, raise torch's error, which names the shape ``shown``."""
     check(
         array.size == np.prod(shape),
         f"shape '[{', '.join(map(str, shown))}]' is invalid for input of size {array.size}",
@@ -74,6 +74,6 @@ def reshaped(array: np.ndarray, shape: tuple[int, ...], shown: tuple[int, ...]) 
 
 
 def torchs_name(array: np.ndarray) -> str:
-    """What torch calls an array's dtype."""
+    """Return torch's name of an array's dtype."""
     name = array.dtype.name
     return _NAMES.get(name, name.replace("uint", "UInt").replace("float8", "Float8"))
