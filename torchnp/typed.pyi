@@ -4541,7 +4541,7 @@ class _aten__nested_tensor_from_mask_left_aligned:
     def overloads(self) -> list[str]: ...
 
 class _aten__new_zeros_with_same_feature_meta:
-    """Zeros with ``self``'s batch dimensions followed by the shape of ``other``.
+    """Zeros with ``self``'s batch dimensions followed by the shape and the strides of ``other``.
 
     Like ``numpy.zeros``, with no known difference: ``torchnp explain _new_zeros_with_same_feature_meta``."""
     @overload
@@ -4550,7 +4550,7 @@ class _aten__new_zeros_with_same_feature_meta:
     def __call__(_, /, self: _Tensor, other: _Tensor, *, self_num_batch_dims: _int = ..., out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, other: _Tensor, *, self_num_batch_dims: _int = ...) -> _Array:
-        """Zeros with ``self``'s batch dimensions followed by the shape of ``other``.
+        """Zeros with ``self``'s batch dimensions followed by the shape and the strides of ``other``.
 
         ``aten::_new_zeros_with_same_feature_meta(Tensor self, Tensor other, *, int self_num_batch_dims=0) -> Tensor``"""
     @staticmethod
@@ -8151,7 +8151,7 @@ class _aten_bernoulli:
         ``aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor``"""
     @staticmethod
     def out(self: _Tensor, *, generator: Any | None = ..., out: _Array) -> _Array:
-        """``aten::bernoulli``, written into out=, which is resized when its shape is wrong.
+        """1 with the probability that each element gives, else 0, drawn in the memory order of ``out``.
 
         ``aten::bernoulli.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
@@ -20003,12 +20003,12 @@ class _aten_rand:
         ``aten::rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def out(size: Sequence[_int], *, out: _Array) -> _Array:
-        """``aten::rand``, written into out=, which is resized when its shape is wrong.
+        """Uniform values in [0, 1), drawn in the memory order of ``out``.
 
         ``aten::rand.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def generator_out(size: Sequence[_int], *, generator: Any | None, out: _Array) -> _Array:
-        """``aten::rand.generator``, written into out=, which is resized when its shape is wrong.
+        """Uniform values in [0, 1), drawn in the memory order of ``out``.
 
         ``aten::rand.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -20087,22 +20087,22 @@ class _aten_randint:
         ``aten::randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def out(high: _int, size: Sequence[_int], *, out: _Array) -> _Array:
-        """``aten::randint``, written into out=, which is resized when its shape is wrong.
+        """Random integers in [low, high), by default from 0, drawn in the memory order of ``out``.
 
         ``aten::randint.out(SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def generator_out(high: _int, size: Sequence[_int], *, generator: Any | None, out: _Array) -> _Array:
-        """``aten::randint.generator``, written into out=, which is resized when its shape is wrong.
+        """Random integers in [low, high), by default from 0, drawn in the memory order of ``out``.
 
         ``aten::randint.generator_out(SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def low_out(low: _int, high: _int, size: Sequence[_int], *, out: _Array) -> _Array:
-        """``aten::randint.low``, written into out=, which is resized when its shape is wrong.
+        """Random integers in [low, high), by default from 0, drawn in the memory order of ``out``.
 
         ``aten::randint.low_out(SymInt low, SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def low_generator_out(low: _int, high: _int, size: Sequence[_int], *, generator: Any | None, out: _Array) -> _Array:
-        """``aten::randint.low_generator``, written into out=, which is resized when its shape is wrong.
+        """Random integers in [low, high), by default from 0, drawn in the memory order of ``out``.
 
         ``aten::randint.low_generator_out(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...
@@ -20219,12 +20219,12 @@ class _aten_randn:
         ``aten::randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor``"""
     @staticmethod
     def out(size: Sequence[_int], *, out: _Array) -> _Array:
-        """Standard normal values.
+        """Standard normal values, drawn in the memory order of ``out``.
 
         ``aten::randn.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)``"""
     @staticmethod
     def generator_out(size: Sequence[_int], *, generator: Any | None, out: _Array) -> _Array:
-        """Standard normal values.
+        """Standard normal values, drawn in the memory order of ``out``.
 
         ``aten::randn.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)``"""
     def overloads(self) -> list[str]: ...

@@ -38,7 +38,7 @@ GROUPS = (
     ),
     (
         "gives or takes a factorization in LAPACK's packed form, which SciPy wraps differently",
-        "qr_svd_eigh/* ldl/* lu/* triangular/*",
+        "qr_svd_eigh/* ldl/* lu/* cholesky_triangular/*",
     ),
     ("is a Fourier transform that SciPy alone has, of several dimensions or of windows", "fft/* stft/*"),
     (
