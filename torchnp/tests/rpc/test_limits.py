@@ -86,7 +86,7 @@ def test_a_session_that_has_taken_its_time_of_a_processor_ends_alone():
 @pytest.mark.parametrize("datasets", [{}, {"rows": np.ones(3)}], ids=["public", "datasets"])
 def test_a_client_that_may_use_datasets_has_few_sessions_ended(datasets):
     """Whether an operator exceeds a limit may depend on private values: each such end could tell a bit of them."""
-    with Server(ServerState(datasets=datasets, limits=rpc.Limits(op_seconds=0.5))) as server:
+    with Server(ServerState(datasets=datasets, limits=rpc.Limits(op_seconds=3.0))) as server:
         with rpc.connect(address(server)) as session, pytest.raises(rpc.QuotaError, match="took longer than"):
             endless(session).publish()
         until(lambda: not server.sessions)
