@@ -134,7 +134,7 @@ class WriteRule(NamedTuple):
 
 
 def _write(target: ndarray, value: ndarray) -> None:
-    """Write a target. If its elements overlap, as those of windows do, write only elements that change."""
+    """Write a value into a target. If the target's elements overlap, write only those that change."""
     if target.flags.forc or are_apart(target.shape, target.strides):
         target[...] = value
         return

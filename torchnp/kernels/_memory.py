@@ -157,6 +157,11 @@ def orders(x: ndarray) -> tuple[list[int], list[int]]:
     return order, sorted(range(x.ndim), key=order.__getitem__)
 
 
+def axis_first(x: ndarray, axis: int) -> tuple[int, ...]:
+    """Return the axes with ``axis`` first, and the others from the largest stride to the smallest."""
+    return axis, *sorted((d for d in range(x.ndim) if d != axis), key=lambda d: -abs(x.strides[d]))
+
+
 def format_order(memory_format: Any, ndim: int) -> tuple[int, ...] | None:
     """Return the order of axes in memory for a named format; None for row-major order."""
     if memory_format is None:

@@ -16,7 +16,7 @@ from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels._memory import element_strides
+from torchnp.kernels._memory import axis_first, element_strides
 from torchnp.kernels._reduction import NOT_NUMERIC, NOT_ORDERED, ordered, share_tiles
 from torchnp.kernels.numerics.blocks import STRIP, row_major_blocks
 from torchnp.kernels.numerics.fma import fma
@@ -78,8 +78,8 @@ def _accumulate(ufunc: np.ufunc, x: ndarray, axis: int, wide: np.dtype, out: np.
         return sums
 
     result = np.empty_like(x, out)
-    rest_axes = sorted((d for d in range(x.ndim) if d != axis), key=lambda d: -abs(x.strides[d]))
-    source, to = x.transpose(axis, *rest_axes), result.transpose(axis, *rest_axes)
+    order = axis_first(x, axis)
+    source, to = x.transpose(order), result.transpose(order)
     n, rest = len(source), source.shape[1:]
     columns = max(STRIP // n, 1 if abs(source.strides[0]) == x.itemsize else 2 * _COLUMNS)
     rows = max(STRIP // min(columns, math.prod(rest)), 1)

@@ -15,6 +15,7 @@ from torchnp.core.fast_path import exact, is_axis, is_float, within
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
+from torchnp.kernels._memory import axis_first
 from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_dots, row_sums, share_tiles
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.numerics.fma import fast_fma
@@ -51,7 +52,7 @@ def _along(name: str, dim: int, *given: ndarray, of_rows: Callable[..., Any], wh
 def _by_columns(whole: Callable[..., ndarray], axis: int, *given: ndarray) -> ndarray:
     """Apply ``whole`` to tiles in which ``axis`` comes first, so that NumPy's loops run along many columns."""
     x, result = given[0], np.empty_like(given[0])
-    order = (axis, *sorted((d for d in range(x.ndim) if d != axis), key=lambda d: -abs(x.strides[d])))
+    order = axis_first(x, axis)
     sources, to = [v.transpose(order) for v in given], result.transpose(order)
 
     def run(tile: tuple[slice, ...]) -> None:

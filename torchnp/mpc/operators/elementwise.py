@@ -322,13 +322,7 @@ def where(p: FixedPoint, call: Call, condition: Any, x: Any, y: Any) -> SharedSu
 @op("masked_fill.Scalar", "masked_fill.Tensor")
 def masked_fill(p: FixedPoint, call: Call, x: Any, mask: Any, value: Any) -> SharedSum:
     """Return ``value`` where the mask is true, else ``x``."""
-    bits = result_bits(p, call)
-    a, b = shared(p, value, bits), shared(p, x, bits)
-    if secret(mask):
-        return p.select(mask, a, b)
-    known = public(mask)
-    choose: Any = lambda u, v: np.where(known, u, v)
-    return p.each(choose, a, b)
+    return where(p, call, mask, value, x)
 
 
 # ---------------------------------------------------------------- functions of one number

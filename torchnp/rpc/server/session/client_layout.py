@@ -21,8 +21,8 @@ def shaped(raw: np.ndarray, data: wire.Data) -> np.ndarray:
 def laid_out(array: np.ndarray, strides: list[int] | None) -> np.ndarray:
     """Return an array with the strides (in elements) that the client expects; None means C order.
 
-    Strides that put several elements in one place are refused. The result's memory holds only its elements and zeros, because ``as_strided`` can access all of that memory and
-    counts offsets from its start.
+    Strides that put several elements in one place are refused. The result's memory holds only its elements and zeros,
+    because ``as_strided`` can access all of that memory and counts offsets from its start.
     """
     alone = array.base is None or _alone(array)
     if strides is None:

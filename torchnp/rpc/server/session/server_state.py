@@ -78,7 +78,7 @@ class ServerState:
             raise TypeError(f"limits are rpc.Limits(...), not a value of type {type(limits).__name__}")
         if datasets is not None and not isinstance(datasets, Mapping):
             raise TypeError(f"datasets are a dict of names and arrays, not a value of type {type(datasets).__name__}")
-        self.limits, self.bucket, self.late, self.ended = limits, bucket, Late(), Late()
+        self.limits, self.bucket, self.late, self.ended = limits, bucket, Late(), Late()  # replies and sessions
         self.datasets = {name: _readonly(name, value) for name, value in (datasets or {}).items()}
         _check_rows(self.datasets)
         self.ledger = None if ledger is None else Ledger(ledger)
