@@ -25,6 +25,8 @@ steps=(
     "remote|the remote tensor, all dtypes|python -m opinfo_tests --backend remote-local --tier quick --jobs $jobs"
     "strict|portable rows on array-api-strict|python -m opinfo_tests --backend array-api-strict --max 8 --dtypes float32,int64,bool,complex64 --draws 0 --no-backward --jobs $jobs"
     "jax|portable rows on JAX|python -m opinfo_tests --backend array-api-jax --max 3 --dtypes float32,int64,bool --draws 0 --no-errors --no-backward --jobs $jobs"
+    "dask|portable rows on Dask arrays of two chunks|python -m opinfo_tests --backend array-api-dask --max 3 --dtypes float32,int64,bool --draws 0 --no-errors --no-backward --jobs $jobs"
+    "torch|portable rows on torch as an array library|python -m opinfo_tests --backend array-api-torch --max 3 --dtypes float32,int64,bool --draws 0 --no-errors --no-backward --jobs $jobs"
     "proof|each disagreement of NumPy and torch is explained by a difference|python -m opinfo_tests --proof"
     "rows|no row changes another's bits under a row label, for an hour|python -m torchnp.tests.rpc.row_bits --minutes 60"
     "mutants|200 wrong kernels are caught|python -m opinfo_tests.mutate -n 200 --seed $week --jobs $jobs"

@@ -77,6 +77,11 @@ class ArrayAPI(Backend):
             raise TypeError(f"{self.name}: a row returned a {type(x).__name__}")
         return np.array(self.library.to_numpy(x))
 
+    def generator(self, seed: int) -> Any:
+        import torchnp
+
+        return torchnp.Generator(seed)
+
     def run(self, op: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         found = self.library.run(op, args, kwargs)
         if found is NotImplemented:

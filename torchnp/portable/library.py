@@ -39,7 +39,7 @@ class ArrayLibrary:
     kind : str
         The kind of library whose own rows are used; ``standard`` if there are none.
     scans_in_double : bool
-        Whether cumulative sums and products of float32 are computed in float64, as by torch on CPUs.
+        Whether variances, cumulative sums and products of float32 are computed in float64, as by torch on CPUs.
     """
 
     kind = STANDARD
@@ -214,6 +214,12 @@ class ArrayLibrary:
     def to_float(self, x: Array) -> Array:
         """Convert an array of integers or booleans to the default dtype; return others unchanged."""
         return x if dt.is_inexact(self.dtype_of(x)) else self.astype(x, dt.get_default_dtype())
+
+    def accumulator(self, dtype: Any) -> np.dtype:
+        """Return the dtype in which long sums of a dtype are computed."""
+        wide = {dt.float32: dt.float64, dt.complex64: dt.complex128} if self.scans_in_double else {}
+        d = dt.as_dtype(dtype)
+        return wide.get(d) or dt.opmath(d)
 
     def in_opmath(self, function: Callable[..., Array], *arrays: Any) -> Array:
         """Call a function on arrays of one floating point dtype; halves are computed in float32 and rounded once."""

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from torchnp import dtypes as dt
-from torchnp.core.checks import check
+from torchnp.core.checks import check, refuse
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
@@ -97,6 +97,7 @@ def _rounding(function: str, *names: str) -> None:
 
     @portable(*names)
     def row(lib: ArrayLibrary, self: Array) -> Array:
+        refuse(f"{function}_vml_cpu", lib.dtype_of(self), (dt.bool_,))
         return getattr(lib.xp, function)(self) if dt.is_inexact(lib.dtype_of(self)) else self
 
 
@@ -180,6 +181,8 @@ def div(lib: ArrayLibrary, self: Array, other: Any) -> Array:
 
 @portable("aten::div.Tensor_mode", "aten::div.Scalar_mode")
 def div_mode(lib: ArrayLibrary, self: Array, other: Any, *, rounding_mode: str | None) -> Array:
+    words = "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found"
+    check(rounding_mode in (None, "trunc", "floor"), f"{words} '{rounding_mode}'")
     if rounding_mode is None:
         return div(lib, self, other)
     a, b = lib.promote(self, other)

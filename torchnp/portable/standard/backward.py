@@ -6,9 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from torchnp import dtypes as dt
+from torchnp.core.checks import check
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import part, wrap
+
+_NEGATIVE_SLOPE = "In-place {} backward calculation is triggered with a negative slope which is not supported."
 
 _NONE = 0  # torch's code of ``reduction="none"``
 
@@ -88,6 +92,7 @@ def hardtanh_backward(lib: ArrayLibrary, grad_output: Array, self: Array, min_va
 def leaky_relu_backward(
     lib: ArrayLibrary, grad_output: Array, self: Array, negative_slope: Any, self_is_result: bool
 ) -> Array:
+    check(not self_is_result or negative_slope >= 0, _NEGATIVE_SLOPE.format("leakyReLu"))
     return _each(lib, lambda g, x: lib.xp.where(x > 0, g, g * float(negative_slope)), grad_output, self)
 
 
@@ -101,6 +106,7 @@ def elu_backward(
     is_result: bool,
     self_or_result: Array,
 ) -> Array:
+    check(not is_result or alpha >= 0, _NEGATIVE_SLOPE.format("elu"))
     a, s, i = float(alpha), float(scale), float(input_scale)
 
     def f(g: Array, x: Array) -> Array:
@@ -153,6 +159,8 @@ def smooth_l1_loss_backward(
         far, z = _sign(lib, x - y) * g, x - y
         return lib.xp.where(lib.xp.abs(z) < beta, z * g / beta, far) if beta else far
 
+    if not dt.is_inexact(lib.dtype_of(self)):
+        return NotImplemented
     return _loss(lib, reduction, f, grad_output, self, target)
 
 

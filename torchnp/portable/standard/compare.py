@@ -69,6 +69,9 @@ def isneginf(lib: ArrayLibrary, self: Array) -> Array:
 
 @portable("aten::where.self", "aten::where.ScalarOther", "aten::where.ScalarSelf", "aten::where.Scalar")
 def where(lib: ArrayLibrary, condition: Array, self: Any, other: Any) -> Array:
+    d = lib.dtype_of(condition)
+    words = "where expected condition to be a boolean tensor, but got a tensor with dtype"
+    check(d in (dt.bool_, dt.uint8), f"{words} {dt.scalar_name(d)}")
     return lib.xp.where(lib.astype(condition, dt.bool_), *lib.promote(self, other))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from torchnp import dtypes as dt
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
@@ -66,9 +68,26 @@ def type_as(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     return lib.astype(self, lib.dtype_of(other))
 
 
-@portable("aten::_assert_tensor_metadata", "aten::sym_constrain_range_for_size", "aten::sym_constrain_range")
+@portable("aten::sym_constrain_range_for_size", "aten::sym_constrain_range")
 def no_check(lib: ArrayLibrary, *args: Any, **kwargs: Any) -> None:
-    """Check nothing, because sizes and dtypes are checked when the program is called."""
+    """Check nothing, because sizes are checked when the program is called."""
+
+
+@portable("aten::_assert_tensor_metadata")
+def assert_tensor_metadata(
+    lib: ArrayLibrary,
+    a: Array,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    dtype: Any = None,
+    **_: Any,
+) -> None:
+    """Check sizes and dtype; arrays of the standard have no strides."""
+    if size is not None and tuple(size) != tuple(a.shape):
+        raise RuntimeError(f"Tensor sizes mismatch! Expected: {list(size)}, Got: {list(a.shape)}")
+    if dtype is not None and dt.as_dtype(dtype) != lib.dtype_of(a):
+        names = dt.scalar_name(dt.as_dtype(dtype)), dt.scalar_name(lib.dtype_of(a))
+        raise RuntimeError("Tensor dtype mismatch! Expected: {}, Got: {}".format(*names))
 
 
 @portable("aten::_assert_scalar")

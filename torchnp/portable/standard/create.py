@@ -8,13 +8,17 @@ from typing import Any
 import torchnp
 from torchnp import dtypes as dt
 from torchnp.core.checks import check
+from torchnp.core.errors import overflow
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 
 @portable("aten::full")
 def full(lib: ArrayLibrary, size: Sequence[int], fill_value: Any, *, dtype: Any = None, **_: Any) -> Array:
-    return lib.full(size, fill_value, dt.number_dtype(fill_value) if dtype is None else dtype)
+    own = dt.number_dtype(fill_value)
+    if own == dt.uint64 and dtype in (None, dt.int64):
+        raise overflow("int64_t")
+    return lib.full(size, fill_value, own if dtype is None else dtype)
 
 
 @portable("aten::zeros", "aten::empty.memory_format")

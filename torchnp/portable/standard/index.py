@@ -78,7 +78,11 @@ def index(lib: ArrayLibrary, self: Array, indices: list[Array | None]) -> Array:
     order[front:front] = at
     x = self if order == list(range(self.ndim)) else lib.xp.permute_dims(self, tuple(order))
     shape = tuple(x.shape)
+    if 0 in [self.shape[d] for d in at] and not any(0 in index.shape for index in given):
+        raise IndexError("index is out of bounds for dimension with size 0")
     places = _flat_places(lib, [self.shape[d] for d in at], list(lib.xp.broadcast_arrays(*given)))
+    if 0 in shape:  # torch does not check the indices
+        return lib.full((*shape[:front], *places.shape, *shape[front + n :]), 0, lib.dtype_of(self))
     x = lib.xp.reshape(x, (*shape[:front], math.prod(shape[front : front + n]), *shape[front + n :]))
     found = lib.xp.take(x, lib.xp.reshape(places, (-1,)), axis=front)
     return lib.xp.reshape(found, (*shape[:front], *places.shape, *shape[front + n :]))

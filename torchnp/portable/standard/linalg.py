@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchnp import dtypes as dt
+from torchnp.core.errors import FAILURES
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
@@ -65,7 +66,10 @@ def linalg_inv(lib: ArrayLibrary, A: Array) -> Array:
 
 @portable("aten::linalg_inv_ex")
 def linalg_inv_ex(lib: ArrayLibrary, A: Array, *, check_errors: bool = False) -> tuple[Array, Array]:
-    found: Any = linalg_inv(lib, A)
+    try:
+        found: Any = linalg_inv(lib, A)
+    except FAILURES:  # a singular matrix, for which torch returns a result and its ``info``
+        return NotImplemented
     return NotImplemented if found is NotImplemented else (found, _success(lib, A))
 
 

@@ -5,20 +5,37 @@ from __future__ import annotations
 from typing import Any
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import check, refuse
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 
-@portable("aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot")
+def _check_dtypes(lib: ArrayLibrary, *operands: Array) -> None:
+    """Refuse operands of several dtypes; torch does not check batches without elements."""
+    found = [lib.dtype_of(x) for x in operands]
+    mixed = any(d != found[0] for d in found)
+    if mixed and not any(x.ndim > 2 and 0 in x.shape for x in operands):
+        names = ", ".join(dt.scalar_name(d) for d in found)
+        raise RuntimeError(f"expected the tensors of a product to have the same dtype, but got: {names}")
+
+
+@portable("aten::dot")
+def dot(lib: ArrayLibrary, self: Array, other: Array) -> Array:
+    refuse("dot", lib.dtype_of(self), dt.BARE_UNSIGNED)
+    return matmul(lib, self, other)
+
+
+@portable("aten::mm", "aten::bmm", "aten::matmul", "aten::mv")
 def matmul(lib: ArrayLibrary, self: Array, other: Array) -> Array:
     if dt.is_bool(lib.dtype_of(self)):
         return NotImplemented
+    _check_dtypes(lib, self, other)
     return lib.in_opmath(lib.xp.matmul, self, other)
 
 
 @portable("aten::vdot")
 def vdot(lib: ArrayLibrary, self: Array, other: Array) -> Array:
-    return matmul(lib, lib.call("aten::conj", self), other)
+    return dot(lib, lib.call("aten::conj", self), other)
 
 
 def _plus_product(lib: ArrayLibrary, self: Array, a: Array, b: Array, beta: Any, alpha: Any) -> Array:
@@ -33,6 +50,7 @@ def _plus_product(lib: ArrayLibrary, self: Array, a: Array, b: Array, beta: Any,
 
     if dt.is_bool(lib.dtype_of(self)):
         return NotImplemented
+    _check_dtypes(lib, self, a, b)
     return lib.in_opmath(f, self, a, b)
 
 
@@ -48,6 +66,8 @@ def baddbmm(lib: ArrayLibrary, self: Array, batch1: Array, batch2: Array, *, bet
 
 @portable("aten::addmv")
 def addmv(lib: ArrayLibrary, self: Array, mat: Array, vec: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
+    if 0 in mat.shape or alpha == 0:
+        return NotImplemented  # torch then ignores the product, and the shape of ``self`` may be the result's
     return _plus_product(lib, self, mat, vec, beta, alpha)
 
 
@@ -67,6 +87,10 @@ def outer(lib: ArrayLibrary, self: Array, vec2: Array) -> Array:
 
 @portable("aten::addr")
 def addr(lib: ArrayLibrary, self: Array, vec1: Array, vec2: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
+    d = lib.result_type(self, vec1, vec2)
+    refuse("addr_cpu", d, dt.BARE_UNSIGNED)
+    for name, number in (("beta", beta), ("alpha", alpha)):
+        check(type(number) is not bool or dt.is_bool(d), f"Boolean {name} only supported for Boolean results.")
     columns, rows = lib.xp.expand_dims(vec1, axis=1), lib.xp.expand_dims(vec2, axis=0)
     if dt.is_bool(lib.dtype_of(self)):
         return NotImplemented

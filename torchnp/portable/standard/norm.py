@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import check
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
@@ -231,6 +232,7 @@ def instance_norm(
 @portable("aten::cosine_similarity")
 def cosine_similarity(lib: ArrayLibrary, x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08) -> Array:
     """Return the cosine similarity; each step is rounded to its tensor's own dtype, as in torch."""
+    check(eps >= 0, f"eps must be non-negative, got: {eps:g}")
     if tuple(x1.shape) != tuple(x2.shape):
         x1, x2 = lib.xp.broadcast_arrays(x1, x2)  # ``dim`` is one of the result's dimensions
     length = lambda v: lib.xp.sqrt(lib.xp.sum(v * v, axis=dim, keepdims=True))

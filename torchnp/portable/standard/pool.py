@@ -74,17 +74,16 @@ def _max_pool_with_indices(name: str, n: int) -> None:
         space = self.shape[-n:]
         at = lib.xp.reshape(lib.xp.arange(math.prod(space), dtype=lib.theirs(dt.int64)), tuple(space))
         best = index = None
-        places = windows(lib, at, kernel, *rest, 0, ceil_mode)
+        places = windows(lib, at, kernel, *rest, -1, ceil_mode)
         for (_, seen), (_, place) in zip(windows(lib, self, kernel, *rest, lowest(lib, self), ceil_mode), places):
             if best is None:
                 best, index = seen, lib.xp.broadcast_to(place, tuple(seen.shape))
-                inside = self.shape and seen > lowest(lib, self)
                 continue
             # As in torch, a later NaN replaces an earlier one; of equal elements, the first inside the input is taken.
-            better = (seen > best) | (~inside & (seen >= best)) if inside is not None else seen > best
+            better = (seen > best) | (index < 0)
             better = better | lib.xp.isnan(seen) if dt.is_inexact(lib.dtype_of(seen)) else better
+            better = better & (place >= 0)
             best, index = lib.xp.where(better, seen, best), lib.xp.where(better, place, index)
-            inside = inside | better
         return best, index
 
 
@@ -127,9 +126,9 @@ def _avg_pool(name: str, n: int) -> None:
             return NotImplemented
 
         def mean(x: Array) -> Array:
-            total: Any = None
+            total: Any = 0  # as in torch, so that no mean is -0
             for _, seen in windows(lib, x, kernel, stride, padding, [1] * n, 0, ceil_mode):
-                total = seen if total is None else total + seen
+                total = total + seen
             if divisor_override:
                 return total / divisor_override
             if not ceil_mode and (count_include_pad or not any(padding)):
@@ -165,7 +164,7 @@ def _adaptive_avg_pool(n: int, *names: str) -> None:
                 x = _binned(lib, x, x.ndim - n + i, bins)
             return x
 
-        return lib.in_opmath(mean, self)
+        return lib.in_opmath(lambda x: mean(x) + 0, self)  # torch's sums start from 0, so no mean is -0
 
 
 _adaptive_avg_pool(1, "aten::adaptive_avg_pool1d")

@@ -81,15 +81,21 @@ def _correction(correction: Any) -> float:
     return 1.0 if correction is None else float(correction)
 
 
+def _long_sum(lib: ArrayLibrary, x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
+    """Sum in double, as torch's variances: many libraries add float32 numbers along a first dimension one by one."""
+    d = lib.dtype_of(x)
+    return lib.astype(lib.xp.sum(x, axis=axes, keepdims=keepdim, dtype=lib.theirs(lib.accumulator(d))), d)
+
+
 def _variance(lib: ArrayLibrary, x: Array, axes: tuple[int, ...], correction: float, keepdim: bool) -> Array:
     count = math.prod(x.shape[d] for d in axes)
-    mean_ = lib.xp.sum(x, axis=axes, keepdims=True) / count
+    mean_ = _long_sum(lib, x, axes, True) / count
     d = x - mean_
     squares = lib.xp.real(d * lib.xp.conj(d)) if dt.is_complex(lib.dtype_of(x)) else d * d
     freedom = count - correction
     if type(count) is int:
         freedom = max(freedom, 0)
-    total = lib.xp.sum(squares, axis=axes, keepdims=keepdim)
+    total = _long_sum(lib, squares, axes, keepdim)
     if type(freedom) in (int, float) and freedom == 0:  # makes 0/0 NaN in every library
         return (
             total * lib.number(math.nan, lib.dtype_of(total))

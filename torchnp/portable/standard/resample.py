@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.core.checks import refuse
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
 Scales = Sequence[float] | None
+_INTEGERS = {dt.bool_, *dt.INTS} - {dt.uint8}  # torch resamples images of uint8
 
 
 def _sizes(x: Array, output_size: Sequence[int] | None, scales: Scales) -> tuple[int, ...]:
@@ -23,6 +25,7 @@ def _sizes(x: Array, output_size: Sequence[int] | None, scales: Scales) -> tuple
 
 def _nearest(lib: ArrayLibrary, x: Array, sizes: Sequence[int], scales: Sequence[float | None], exact: bool) -> Array:
     """Resample to the nearest pixel; positions are computed in float32, as in torch."""
+    refuse("compute_indices_weights_nearest", lib.dtype_of(x), _INTEGERS)
     for i, n in enumerate(sizes):
         length, s = x.shape[2 + i], scales[i]
         step = np.float32(1 / s if s else length / n)
@@ -34,12 +37,15 @@ def _nearest(lib: ArrayLibrary, x: Array, sizes: Sequence[int], scales: Sequence
 
 
 def _linear(lib: ArrayLibrary, x: Array, sizes: Sequence[int], scales: Sequence[float | None], align: bool) -> Array:
+    """Interpolate between the two nearest pixels; positions are computed in the dtype of the values, as in torch."""
+    real = dt.opmath(lib.dtype_of(x)).type
     for i, n in enumerate(sizes):
         length, s = x.shape[2 + i], scales[i]
+        at = np.arange(n, dtype=real)
         if align:
-            source = np.arange(n) * ((length - 1) / (n - 1) if n > 1 else 0)
+            source = at * real((length - 1) / (n - 1) if n > 1 else 0)
         else:
-            source = np.maximum((np.arange(n) + 0.5) * (1 / s if s else length / n) - 0.5, 0)
+            source = np.maximum((at + real(0.5)) * real(1 / s if s else length / n) - real(0.5), real(0))
         low = np.minimum(source.astype(np.int64), length - 1)
         weight = (source - low).reshape(-1, *[1] * (x.ndim - 3 - i))
         w = lib.astype(lib.from_numpy(weight), lib.dtype_of(x))

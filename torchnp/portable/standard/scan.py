@@ -10,8 +10,6 @@ from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import part, wrap
 
-_DOUBLE = {dt.float32: dt.float64, dt.complex64: dt.complex128}
-
 
 def _scan(name: str, function: str) -> None:
     @portable(name)
@@ -23,7 +21,7 @@ def _scan(name: str, function: str) -> None:
         if not x.ndim:
             return x
         d = lib.dtype_of(x)
-        wide = lib.astype(x, _DOUBLE[d] if lib.scans_in_double and d in _DOUBLE else dt.opmath(d))
+        wide = lib.astype(x, lib.accumulator(d))
         found = getattr(lib.xp, function)(wide, axis=axis, dtype=wide.dtype)
         if function == "cumulative_sum" and dt.is_inexact(d):
             found = found + lib.number(0, lib.dtype_of(wide))  # torch starts with 0, so that -0 becomes 0

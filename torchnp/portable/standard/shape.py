@@ -11,6 +11,7 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check
+from torchnp.core.errors import ambiguous_view
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, portable
 
@@ -31,7 +32,9 @@ def inferred(x: Array, size: Ints) -> tuple[int, ...]:
     for i, n in enumerate(sizes):
         if type(n) is int and n == -1:
             rest = math.prod(m for k, m in enumerate(sizes) if k != i)
-            sizes[i] = math.prod(x.shape) // rest if type(rest) is not int or rest else 0
+            if type(rest) is int and rest == 0:
+                raise ambiguous_view(size)
+            sizes[i] = math.prod(x.shape) // rest
             break
     return tuple(sizes)
 
@@ -107,6 +110,8 @@ def ravel(lib: ArrayLibrary, self: Array) -> Array:
 
 @portable("aten::unflatten.int")
 def unflatten(lib: ArrayLibrary, self: Array, dim: int, sizes: Ints) -> Array:
+    check(len(sizes) > 0, "unflatten: sizes must be non-empty")
+    check(self.ndim > 0, "unflatten got an unexpected error: the tensor has no dimensions")
     d, shape = wrap(dim, self.ndim), tuple(self.shape)
     rest = math.prod(n for n in sizes if not (type(n) is int and n == -1))
     inner = [shape[d] // rest if type(n) is int and n == -1 else n for n in sizes]
@@ -240,6 +245,7 @@ def chunk(lib: ArrayLibrary, self: Array, chunks: int, dim: int = 0) -> list[Arr
 def tensor_split(lib: ArrayLibrary, self: Array, at: int | Ints, dim: int = 0) -> list[Array]:
     """Split at indices, or into a number of parts; if they can't be equal, the first parts are longer by one."""
     d = wrap(dim, self.ndim)
+    at = lib.to_numpy(at).tolist() if lib.is_array(at) else at
     if not isinstance(at, int):
         ends = [0, *at, self.shape[d]]
         return [part(self, d, slice(*bounds(self.shape[d], a, b))) for a, b in pairwise(ends)]
@@ -249,6 +255,7 @@ def tensor_split(lib: ArrayLibrary, self: Array, at: int | Ints, dim: int = 0) -
 
 @portable("aten::tensor_split.tensor_indices_or_sections")
 def tensor_split_tensor(lib: ArrayLibrary, self: Array, at: Array, dim: int = 0) -> list[Array]:
+    check(lib.dtype_of(at) == dt.int64, "tensor_split expected tensor_indices_or_sections to have dtype of long")
     return tensor_split(lib, self, lib.to_numpy(at).tolist(), dim)
 
 
@@ -295,12 +302,12 @@ def flip(lib: ArrayLibrary, self: Array, dims: Ints) -> Array:
 
 @portable("aten::fliplr")
 def fliplr(lib: ArrayLibrary, self: Array) -> Array:
-    return lib.xp.flip(self, axis=1)
+    return flip(lib, self, [1])
 
 
 @portable("aten::flipud")
 def flipud(lib: ArrayLibrary, self: Array) -> Array:
-    return lib.xp.flip(self, axis=0)
+    return flip(lib, self, [0])
 
 
 @portable("aten::roll")
