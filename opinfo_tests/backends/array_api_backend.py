@@ -73,7 +73,7 @@ class ArrayAPI(Backend):
         return self.library.data(a)
 
     def get(self, x: Any) -> np.ndarray:
-        if not self.library.is_array(x):
+        if not self.library.is_array(x) and not isinstance(x, np.generic):
             raise TypeError(f"{self.name}: a row returned a {type(x).__name__}")
         return np.array(self.library.to_numpy(x))
 

@@ -35,11 +35,17 @@ def test_what_is_steady_comes_with_its_answer(answering):
     assert all(c.known.results == [1] for c in found)
 
 
-def test_after_some_that_never_end_no_others_are_asked(answering, monkeypatch):
+def test_a_call_that_never_ends_is_killed(answering, monkeypatch):
     monkeypatch.setattr(subprocess_oracle, "SECONDS", 0.2)
+    [endless] = draws("aten::neg", 1)
+    answering[endless.digest] = lambda: time.sleep(60)
+    assert list(subprocess_oracle.steady([endless])) == []
+
+
+def test_after_some_that_are_killed_no_others_are_asked(answering):
     calls = draws("aten::neg", subprocess_oracle.ENDLESS + 2)
     for case in calls[1:-1]:
-        answering[case.digest] = lambda: time.sleep(60)
+        answering[case.digest] = lambda: os.kill(os.getpid(), signal.SIGKILL)  # as a call that takes too long
     assert [c.digest for c in subprocess_oracle.steady(calls)] == [calls[0].digest]
 
 

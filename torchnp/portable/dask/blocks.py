@@ -17,6 +17,7 @@ from torchnp.portable.rows import Array, Row, portable
 from torchnp.portable.standard import fft, shape
 from torchnp.portable.standard import matmul as standard
 from torchnp.portable.standard.join import cat as standard_cat
+from torchnp.portable.standard.pad import constant_pad_nd as standard_pad
 
 
 def _whole_rows(x: Array) -> Array:
@@ -70,7 +71,7 @@ for _name in ("aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"):
 @portable("aten::constant_pad_nd", on="dask")
 def constant_pad_nd(lib: ArrayLibrary, self: Array, pad: Sequence[int], value: Any = 0) -> Array:
     if len(pad) // 2 == self.ndim and any(pad[-2:]):
-        return NotImplemented
+        return standard_pad(lib, self, pad, value)
     return by_block("aten::constant_pad_nd")(lib, self, pad, value)
 
 

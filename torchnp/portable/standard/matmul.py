@@ -108,7 +108,7 @@ def einsum(lib: ArrayLibrary, equation: str, tensors: list[Array], *, path: Any 
     function = getattr(lib.xp, "einsum", None)
     if function is None:
         return NotImplemented
-    return lib.in_opmath(lambda *xs: function(equation.replace(" ", ""), *xs), *tensors)
+    return lib.in_opmath(lambda *xs: function(equation.replace(" ", ""), *xs), *lib.promote(*tensors))
 
 
 @portable("aten::tensordot")

@@ -34,6 +34,8 @@ def _wide(lib: ArrayLibrary, x: Array | None) -> Any:
 def native_layer_norm(
     lib: ArrayLibrary, input: Array, normalized_shape: Ints, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
+    if 0 in normalized_shape:
+        return NotImplemented
     axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     d, mean, rstd = _moments(lib, _wide(lib, input), axes, eps)
     y = lib.astype(_affine(d * rstd, _wide(lib, weight), _wide(lib, bias)), lib.dtype_of(input))
@@ -80,6 +82,8 @@ def native_group_norm(
     group: int,
     eps: float,
 ) -> tuple[Array, Array, Array]:
+    if 0 in input.shape:
+        return NotImplemented
     shape, d = tuple(input.shape), lib.dtype_of(input)
     x = lib.call("aten::view", _wide(lib, input), (N, group, C * HxW // group))
     deviations, mean, rstd = _moments(lib, x, (2,), eps)

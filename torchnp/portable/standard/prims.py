@@ -6,6 +6,7 @@ from typing import Any
 
 import torchnp
 from torchnp import dtypes as dt
+from torchnp.core.errors import FAILURES
 from torchnp.portable.library import ArrayLibrary
 from torchnp.portable.rows import Array, Row, portable
 
@@ -28,7 +29,12 @@ _HERE = (
 
 def _kernel_of(name: str) -> Row:
     def row(lib: ArrayLibrary, *args: Any, **kwargs: Any) -> Any:
-        return torchnp.table[name](*args, **kwargs)
+        try:
+            return torchnp.table[name](*args, **kwargs)
+        except FAILURES:
+            if lib.is_traced(*args):  # Dask lacks some functions for arrays of several chunks
+                return NotImplemented
+            raise
 
     return row
 

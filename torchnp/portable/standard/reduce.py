@@ -183,6 +183,9 @@ def _extreme(lib: ArrayLibrary, function: str, x: Array, axes: tuple[int, ...], 
         return x
     if dt.is_bool(lib.dtype_of(x)):  # the standard defines order only for numbers
         return lib.astype(_extreme(lib, function, lib.astype(x, dt.uint8), axes, keepdim), dt.bool_)
+    if 0 in x.shape and not any(x.shape[d] == 0 for d in axes):  # an empty result, which Dask refuses
+        kept = [1 if d in axes else n for d, n in enumerate(x.shape) if keepdim or d not in axes]
+        return lib.full(kept, 0, lib.dtype_of(x))
     return getattr(lib.xp, function)(x, axis=axes, keepdims=keepdim)
 
 

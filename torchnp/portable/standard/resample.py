@@ -45,7 +45,10 @@ def _linear(lib: ArrayLibrary, x: Array, sizes: Sequence[int], scales: Sequence[
         if align:
             source = at * real((length - 1) / (n - 1) if n > 1 else 0)
         else:
-            source = np.maximum((at + real(0.5)) * real(1 / s if s else length / n) - real(0.5), real(0))
+            step = np.float64(real(1 / s if s else length / n))
+            source = np.maximum(
+                ((at + real(0.5)) * step - 0.5).astype(real), real(0)
+            )  # rounded once: torch's is an FMA
         low = np.minimum(source.astype(np.int64), length - 1)
         weight = (source - low).reshape(-1, *[1] * (x.ndim - 3 - i))
         w = lib.astype(lib.from_numpy(weight), lib.dtype_of(x))
