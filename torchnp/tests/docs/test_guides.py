@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from torchnp.tests.rpc.server_pool import until
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="installed without the documentation")
 ROOT = DOCS.parent
+blocks = site_module("blocks") if DOCS.is_dir() else None
 guides = site_module("guides") if DOCS.is_dir() else None
 PAGES = [*guides.pages(), *guides.beside()] if guides else []
 
@@ -34,6 +36,20 @@ def test_what_a_page_shows_is_what_its_blocks_print(page):
 def test_all_pages_are_read():
     assert {"index.md", "quickstart.md", "remote.md", "README.md"} <= {page.name for page in PAGES}
     assert not set(guides.GENERATED) & {page.name for page in PAGES}
+
+
+def test_the_files_that_a_page_names_exist():
+    """A file that the page's own blocks write or use need not exist in the repository."""
+    paths = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")]
+    stale = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        of_page = " ".join(b.saved + " " + b.code for b in blocks.find(page))
+        for name in set(re.findall(r"`([\w./-]+\.py)`", text)):
+            exists = any(f"/{path}".endswith(f"/{name}") for path in paths)
+            if not exists and name.removesuffix(".py") not in of_page:
+                stale.append(f"{page.name}: {name}")
+    assert not stale
 
 
 def test_pages_that_a_build_writes_are_no_guides():
