@@ -25947,7 +25947,7 @@ class _aten_vander:
     def overloads(self) -> list[str]: ...
 
 class _aten_var:
-    """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
+    """Sum of squared distances from the mean, divided by N - correction; correction is 1 by default.
 
     Like ``numpy.var``, with 4 known differences: ``torchnp explain var``."""
     @overload
@@ -25962,17 +25962,17 @@ class _aten_var:
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = ..., keepdim: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, unbiased: _bool = ...) -> _Array:
-        """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
+        """Sum of squared distances from the mean, divided by N - correction; correction is 1 by default.
 
         ``aten::var(Tensor self, bool unbiased=True) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = ..., keepdim: _bool = ...) -> _Array:
-        """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
+        """Sum of squared distances from the mean, divided by N - correction; correction is 1 by default.
 
         ``aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor``"""
     @staticmethod
     def correction(self: _Tensor, dim: Sequence[_int] | _int | None = ..., *, correction: _Scalar | None = ..., keepdim: _bool = ...) -> _Array:
-        """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
+        """Sum of squared distances from the mean, divided by N - correction; correction is 1 by default.
 
         ``aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor``"""
     @staticmethod

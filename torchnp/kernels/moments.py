@@ -230,7 +230,7 @@ for _name, _by_dim, _by_correction, _like, _doc in (
         "var.dim",
         "var.correction",
         np.var,
-        "Sum of squared distances from the mean, divided by N - correction (1 if unbiased).",
+        "Sum of squared distances from the mean, divided by N - correction; correction is 1 by default.",
     ),
     ("std", "std.dim", "std.correction", np.std, "Square root of `var`."),
 ):

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="installed without the
 ROOT = DOCS.parent
 blocks = site_module("blocks") if DOCS.is_dir() else None
 guides = site_module("guides") if DOCS.is_dir() else None
+WRITTEN = ("differences", "names", "ops")  # folders of pages that a build writes
 PAGES = [*guides.pages(), *guides.beside()] if guides else []
 
 
@@ -50,6 +51,15 @@ def test_the_files_that_a_page_names_exist():
             if not exists and name.removesuffix(".py") not in of_page:
                 stale.append(f"{page.name}: {name}")
     assert not stale
+
+
+def test_pages_with_links_that_work_only_on_the_site_say_so():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        links = re.findall(r"\]\(([\w./-]+\.md)\b", text)
+        of_the_build = [link for link in links if link in guides.GENERATED or link.split("/")[0] in WRITTEN]
+        says_so = page.name == "index.md" or re.search(r"\b[Tt]he\s+(built\s+)?site\b", text)
+        assert says_so or not of_the_build, (page.name, of_the_build)
 
 
 def test_pages_that_a_build_writes_are_no_guides():
