@@ -53,12 +53,11 @@ def _logical(self: ndarray, other: ndarray, *, op: str, of: np.ufunc) -> ndarray
     return of(dt.cast(operand(self, common), dt.bool_), dt.cast(operand(other, common), dt.bool_))
 
 
-_DOC, _GIVEN = (
-    "The elementwise logical operation; nonzero elements are true.",
-    {"writes": WriteSpec(predicate=True, vectors=False)},
-)
-for _of in (np.logical_and, np.logical_or, np.logical_xor):
-    rows(_of.__name__, _logical, _DOC, of=_of, like=_of, **_GIVEN)
+_DOC = "The elementwise logical operation; nonzero elements are true."
+_LOGICAL = WriteSpec(predicate=True, vectors=False)
+rows("logical_and", _logical, _DOC, of=np.logical_and, like=np.logical_and, writes=_LOGICAL)
+rows("logical_or", _logical, _DOC, of=np.logical_or, like=np.logical_or, writes=_LOGICAL)
+rows("logical_xor", _logical, _DOC, of=np.logical_xor, like=np.logical_xor, writes=_LOGICAL)
 
 # ---------------------------------------------------------------- whole tensors
 
