@@ -9,8 +9,8 @@ import pytest
 import torchnp
 from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.generate.samples.extra import make_calls as extra
-from opinfo_tests.generate.samples.extra.all_rows import UNREACHED
 from opinfo_tests.generate.samples.extra.internal_operators import NO_CPU_FAMILIES
+from opinfo_tests.generate.samples.extra.unreached import UNREACHED
 from opinfo_tests.generate.samples.opinfo import registered, run_task
 from opinfo_tests.generate.samples.opinfo_reach import reach
 from opinfo_tests.generate.samples.recording import Recorder

@@ -12,7 +12,7 @@ from rich.console import Console
 import torchnp
 from opinfo_tests.backends.backend import Seen
 from opinfo_tests.case import Array, Case, whole
-from opinfo_tests.generate.samples.extra.all_rows import UNREACHED
+from opinfo_tests.generate.samples.extra.unreached import UNREACHED
 from opinfo_tests.proof import proof_command, template_helpers
 from opinfo_tests.proof import prove as proving
 from opinfo_tests.proof.all_amendments import AMENDMENTS, EXPECTATIONS

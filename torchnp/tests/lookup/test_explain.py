@@ -80,7 +80,7 @@ QUESTIONS = [
     ("x[None]", ["torch.unsqueeze"]),
     ("Tensor.tolist", ["is np.ndarray.tolist in NumPy"]),
     ("sliding_window_view", ["is Tensor.unfold", "unfold takes a window's size and step"]),
-    ("torch.std", ["kernel  torchnp/kernels/variance.py"]),
+    ("torch.std_mean", ["torchnp/kernels/variance.py"]),
     ("F.unfold", ["sliding_window_view", "im2col"]),
     ("np.add.reduce", ["is torch.sum"]),
     ("np.maximum.accumulate", ["is torch.cummax"]),
