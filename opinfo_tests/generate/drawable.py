@@ -9,7 +9,7 @@ import torchnp
 
 from ..case import schemas
 from ..namespaces import why_undrawn
-from ..schemas import is_fragile, siblings
+from ..schema_facts import is_fragile, siblings
 from .constraints import constraint as con
 from .constraints.quantized import UNCHECKED
 from .constraints.table import constraint_of, family

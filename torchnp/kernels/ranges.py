@@ -16,7 +16,7 @@ from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_options, factory_dtype
 from torchnp.kernels.arithmetic import add_scalar, mul, sub
 from torchnp.kernels.create import ones
-from torchnp.kernels.numerics import cephes
+from torchnp.kernels.numerics import bessel_airy
 from torchnp.kernels.numerics.fma import fast_fma, fma
 from torchnp.kernels.numerics.vector_tails import SCALAR, VECTOR, Loop
 from torchnp.kernels.pointwise import cos
@@ -313,7 +313,7 @@ def _kaiser(x: ndarray, points: int, beta: float = 12.0) -> ndarray:
     half = real((points - 1) / 2.0)
     t = (wide - half) / half
     root = np.sqrt(np.abs(fast_fma(-t, t, np.ones(1, wide.dtype))))
-    return dt.cast(cephes.i0(real(beta) * root) / cephes.i0(np.array([beta], wide.dtype)), x.dtype)
+    return dt.cast(bessel_airy.i0(real(beta) * root) / bessel_airy.i0(np.array([beta], wide.dtype)), x.dtype)
 
 
 _WINDOWS = ["periodic-windows", "default-dtype", "float-dtypes-alone", "missing-kernel"]

@@ -1,4 +1,4 @@
-"""Constraints of spectra, samplers, LDL differences; see `opinfo_tests.generate.constraints.constraint`."""
+"""Constraints of Fourier transforms, windows, spectra and `gradient`; see `opinfo_tests.generate.constraints.constraint`."""
 
 from __future__ import annotations
 

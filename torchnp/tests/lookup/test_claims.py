@@ -15,7 +15,7 @@ import torch
 
 from torchnp.difference_catalogue import CATALOGUE
 from torchnp.differences import shows
-from torchnp.lookup import argument_names, equivalents, no_counterpart, op_index, spellings, unsupported_names
+from torchnp.lookup import argument_names, equivalents, no_counterpart, not_operators, op_index, spellings
 from torchnp.lookup.render import as_text, told
 from torchnp.lookup.resolve import calls_of, is_called, meaning_of
 from torchnp.lookup.torch_counterpart import in_torch
@@ -56,7 +56,7 @@ def texts():
     for pair, example in op_index.examples().items():
         yield from ((pair, text) for text in (example.torch, example.numpy, example.in_numpy, example.in_torch))
     yield from op_index.callers().items()
-    yield from ((why, why) for why, _ in (*no_counterpart.GROUPS, *unsupported_names.GROUPS))
+    yield from ((why, why) for why, _ in (*no_counterpart.GROUPS, *not_operators.GROUPS))
     for known in (spellings.TORCH, spellings.NUMPY, spellings.SCIPY, spellings.COUNTERPARTS):
         yield from ((name, f"{name} {other}") for name, other in known.items())
 

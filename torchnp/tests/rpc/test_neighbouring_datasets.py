@@ -7,7 +7,7 @@ import pytest
 
 from torchnp.rpc.server.privacy import row_calls
 from torchnp.rpc.server.privacy.row_labels import Rows
-from torchnp.rpc.server.session import client_layout
+from torchnp.rpc.server.session import match_client_strides
 from torchnp.rpc.server.session.executor import Executor
 from torchnp.tests.rpc.neighbouring_datasets import Neighbours
 
@@ -45,7 +45,7 @@ def test_the_comparison_finds_a_gate_that_is_open(broken, monkeypatch):
         monkeypatch.setattr(row_calls, "labels", summed)
         monkeypatch.setattr(row_calls, "values", lambda call, *rest: [np.cumsum(call.entries[0].array, 0)])
     elif broken == "rows in one place":  # results may have strides of a client with which rows share memory
-        monkeypatch.setattr(client_layout, "are_apart", lambda shape, strides: True)
+        monkeypatch.setattr(match_client_strides, "are_apart", lambda shape, strides: True)
     else:  # the first object of a frame is its target
         bound = Executor._bound
 

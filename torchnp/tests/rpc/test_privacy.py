@@ -13,7 +13,7 @@ from torchnp import rpc
 from torchnp.core.schema import load
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.session.client_layout import laid_out
+from torchnp.rpc.server.session.match_client_strides import laid_out
 from torchnp.rpc.server.session.protocol import Connection, ServerState
 from torchnp.tests.rpc.interference import stale
 from torchnp.tests.rpc.test_wire import Client

@@ -20,7 +20,7 @@ from torchnp.rpc.client.session.batch import BATCH_BYTES, BATCH_OPS, Batch
 from torchnp.rpc.client.session.pending import Defined, Sent
 from torchnp.rpc.client.session.session_thread import IDLE_SECONDS, leave, work
 from torchnp.rpc.client.tensor.publish import Quote
-from torchnp.rpc.client.transports.failures import last_word
+from torchnp.rpc.client.transports.error_frames import last_word
 from torchnp.rpc.client.transports.requests import (
     ANSWERS,
     Announced,
