@@ -17,7 +17,7 @@ from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import add_reduce, row_dots, share_tiles
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, is_channels, per_channel
-from torchnp.kernels.norm import channels_last, check_layer, inner, mixed
+from torchnp.kernels.normalization import channels_last, check_layer, inner, mixed
 from torchnp.kernels.reduce import sum_dim
 from torchnp.layout.apply import is_plain
 from torchnp.thresholds import Threshold
