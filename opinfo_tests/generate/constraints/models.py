@@ -147,8 +147,8 @@ ATTENTION_AND_RECURRENCE = (
         args={
             **DENSE_QKV,
             "grad_out": T("n g*r h 4", layout="c"),
-            # logsumexp does not match these scores: for large scores the exponential may overflow, depending on the
-            # order in which torch computes.
+            # The drawn logsumexp is not that of these scores, so exp(score - logsumexp) could overflow for large
+            # scores. The values "unit" keep the scores small.
             "query": T("n g*r h 4", "same", "unit", layout="c"),
             "key": T("n g w 4", "same", "unit", layout="c"),
             "out": T("n g*r h 4", "same", layout="c"),

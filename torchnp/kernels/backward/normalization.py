@@ -32,9 +32,9 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
 def _normalised_gradient(
     grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray, start: float, weight: ndarray | None = None
 ) -> ndarray:
-    """Return the gradient of matrices, given that of the normalised matrices.
+    """Return the gradient for the input ``x`` of a layer or group norm, given the gradient for its normalised values.
 
-    The weight is applied to the sums of rows, as in torch.
+    The last two dimensions are one group. The weight is applied to the sums of rows, as in torch.
     """
     share = 1 / grad.dtype.type(grad.shape[-2] * grad.shape[-1])
     total, along = np.add.reduce(grad, -1, keepdims=True, initial=start), row_dots(grad, x)[..., None]
