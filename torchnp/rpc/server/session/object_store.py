@@ -105,9 +105,8 @@ def root_of(array: np.ndarray) -> tuple[object, int]:
             nbytes = owner.nbytes
         base = getattr(owner, "base", None)
         if base is None and type(owner) is not np.ndarray:
-            base = getattr(
-                owner, "owner", None
-            )  # the array behind `kernels._memory._span`, which NumPy does not record as a base
+            # The array behind `kernels._memory._span`, which NumPy does not record as a base.
+            base = getattr(owner, "owner", None)
     return owner, nbytes
 
 
