@@ -1,4 +1,4 @@
-"""Large calls: how recorded calls are scaled, layers of models, and what is measured of a call."""
+"""Large calls: how recorded calls are scaled, model layers, and what is measured."""
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_time_and_memory_of_a_call():
     found = time_and_memory.measured(case_of("aten::exp", x), TorchDevice("cpu"), load_backend("table"))
     assert found["ms"] > 0 < found["torch_ms"]
     if time_and_memory.can_measure_memory():
-        assert 12 < found["torch_mib"] < 24  # the result has 16
+        assert 12 < found["torch_mib"] < 24  # the result takes 16 MiB
 
 
 def test_the_summary_lists_what_takes_far_more():
