@@ -82,7 +82,7 @@ class Channel:
         # Only the thread uses the following attributes.
         self._sent, self._defined = Sent(transport.name, transport.window), Defined()
         self._requests = 0
-        self._open: dict[int, Request] = {}  # by number: sent, not answered, and the thread does not wait for them
+        self._open: dict[int, Request] = {}  # by number: sent and unanswered requests that the thread does not wait for
         self._task: ThreadTask | None = None
         self._batch = Batch()
         self.welcome = greeted(transport, agreement, token, timeout)
