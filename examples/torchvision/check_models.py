@@ -102,7 +102,7 @@ def _detector(name: str) -> tuple[torch.nn.Module, tuple]:
     model = getattr(detection, name)(
         weights=None, weights_backbone=None, num_classes=classes, **{threshold: 0.0}, **sizes
     )
-    # As it is, no image reaches ssdlite's scores: all are the same, and which come first is no rule.
+    # Otherwise ssdlite's scores do not depend on the image: all are equal, and their order is undefined.
     for part in model.modules():
         if name.startswith("ssdlite") and isinstance(part, torch.nn.Conv2d):
             torch.nn.init.kaiming_normal_(part.weight)
