@@ -27,7 +27,7 @@ from torchnp import shipped
 from torchnp.core import libraries
 
 from .case import schemas
-from .schemas import siblings
+from .schema_facts import siblings
 
 GROUP = "torchnp.samples"
 # Modules with sample calls, for the other libraries whose operators torchnp ships kernels for.

@@ -38,7 +38,7 @@ from opinfo_tests.generate.samples import recording
 from opinfo_tests.generate.samples.opinfo import samples_of
 from opinfo_tests.generate.samples.opinfo_reach import plan
 from opinfo_tests.generate.strategies import draws
-from opinfo_tests.schemas import bound
+from opinfo_tests.schema_facts import bound
 from torchnp.core.schema import Schema
 from torchnp.layout import named_rules
 

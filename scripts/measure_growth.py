@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 import torchnp
-from opinfo_tests.run.measure import mapped_from, peak, processor_time
+from opinfo_tests.run.time_and_memory import mapped_from, peak, processor_time
 from torchnp.interop import to_numpy
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "growth.tsv"

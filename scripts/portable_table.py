@@ -30,8 +30,8 @@ the [array API standard](https://data-apis.org/array-api/latest/), such as array
 | `drawn` | random numbers, which the host draws before the call |
 | `host` | the table's NumPy kernel, on the host. On JAX it has no gradients; on Dask its arguments are gathered into one chunk |
 
-`torchnp.load(..., fallback=False)` refuses operators of the tier `host`. Some implementations do not cover all arguments;
-`p.tiers()` says how the calls of a program run.
+`torchnp.load(..., fallback=False)` refuses operators of the tier `host`. Some implementations do not cover all
+arguments. For calls with other arguments, the NumPy kernel runs, and the program's `tiers()` says so after the call.
 
 `scripts/portable_table.py` writes this page.
 """

@@ -21,9 +21,8 @@ def status_table() -> str:
         lines.append(
             f"| {status} | " + " | ".join(str(sum(table.status(n) == status for n in v)) for v in names.values()) + " |"
         )
-    lines.append(
-        f"| not excluded or absent, of those that torch tags `core` | {sum(n in table for n in core)} of {len(core)} | |"
-    )
+    lines.append("| all | " + " | ".join(str(len(v)) for v in names.values()) + " |")
+    lines.append(f"| core overloads (torch's tag `core`) provided | {sum(n in table for n in core)} of {len(core)} | |")
     return "\n".join(lines) + "\n"
 
 

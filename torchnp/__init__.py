@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchnp.core.libraries import kernel
     from torchnp.core.table import table, table_for
     from torchnp.core.target import target
-    from torchnp.portable.batches import map_batches
+    from torchnp.portable.dask.map_batches import map_batches
     from torchnp.portable.load import load
     from torchnp.random import Generator, default_generator, manual_seed
     from torchnp.threads import get_num_threads, set_num_threads
@@ -60,7 +60,7 @@ _LAZY = {
     "default_generator": "torchnp.random",
     "manual_seed": "torchnp.random",
     "load": "torchnp.portable.load",
-    "map_batches": "torchnp.portable.batches",
+    "map_batches": "torchnp.portable.dask.map_batches",
     "get_num_threads": "torchnp.threads",
     "set_num_threads": "torchnp.threads",
     "kernel": "torchnp.core.libraries",

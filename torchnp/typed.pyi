@@ -24249,7 +24249,7 @@ class _aten_std:
     def overloads(self) -> list[str]: ...
 
 class _aten_std_mean:
-    """`var` or `std`, and the mean."""
+    """`std`, and the mean."""
     @overload
     def __call__(_, /, self: _Tensor, unbiased: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
@@ -24260,17 +24260,17 @@ class _aten_std_mean:
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None = ..., *, correction: _Scalar | None = ..., keepdim: _bool = ..., out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, unbiased: _bool = ...) -> tuple[_Array, _Array]:
-        """`var` or `std`, and the mean.
+        """`std`, and the mean.
 
         ``aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)``"""
     @staticmethod
     def dim(self: _Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """`var` or `std`, and the mean.
+        """`std`, and the mean.
 
         ``aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)``"""
     @staticmethod
     def correction(self: _Tensor, dim: Sequence[_int] | _int | None = ..., *, correction: _Scalar | None = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """`var` or `std`, and the mean.
+        """`std`, and the mean.
 
         ``aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)``"""
     @staticmethod
@@ -25947,7 +25947,7 @@ class _aten_vander:
     def overloads(self) -> list[str]: ...
 
 class _aten_var:
-    """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
+    """Sum of squared distances from the mean, divided by N - correction; correction is 1 by default.
 
     Like ``numpy.var``, with 4 known differences: ``torchnp explain var``."""
     @overload
@@ -25962,17 +25962,17 @@ class _aten_var:
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = ..., keepdim: _bool = ..., *, out: _Array) -> _Array: ...
     @staticmethod
     def default(self: _Tensor, unbiased: _bool = ...) -> _Array:
-        """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
+        """Sum of squared distances from the mean, divided by N - correction; correction is 1 by default.
 
         ``aten::var(Tensor self, bool unbiased=True) -> Tensor``"""
     @staticmethod
     def dim(self: _Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = ..., keepdim: _bool = ...) -> _Array:
-        """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
+        """Sum of squared distances from the mean, divided by N - correction; correction is 1 by default.
 
         ``aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor``"""
     @staticmethod
     def correction(self: _Tensor, dim: Sequence[_int] | _int | None = ..., *, correction: _Scalar | None = ..., keepdim: _bool = ...) -> _Array:
-        """Sum of squared distances from the mean, divided by N - correction (1 if unbiased).
+        """Sum of squared distances from the mean, divided by N - correction; correction is 1 by default.
 
         ``aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor``"""
     @staticmethod
@@ -25988,7 +25988,7 @@ class _aten_var:
     def overloads(self) -> list[str]: ...
 
 class _aten_var_mean:
-    """`var` or `std`, and the mean."""
+    """`var`, and the mean."""
     @overload
     def __call__(_, /, self: _Tensor, unbiased: _bool = ...) -> tuple[_Array, _Array]: ...
     @overload
@@ -25999,17 +25999,17 @@ class _aten_var_mean:
     def __call__(_, /, self: _Tensor, dim: Sequence[_int] | _int | None = ..., *, correction: _Scalar | None = ..., keepdim: _bool = ..., out0: _Array, out1: _Array) -> tuple[_Array, _Array]: ...
     @staticmethod
     def default(self: _Tensor, unbiased: _bool = ...) -> tuple[_Array, _Array]:
-        """`var` or `std`, and the mean.
+        """`var`, and the mean.
 
         ``aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)``"""
     @staticmethod
     def dim(self: _Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """`var` or `std`, and the mean.
+        """`var`, and the mean.
 
         ``aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)``"""
     @staticmethod
     def correction(self: _Tensor, dim: Sequence[_int] | _int | None = ..., *, correction: _Scalar | None = ..., keepdim: _bool = ...) -> tuple[_Array, _Array]:
-        """`var` or `std`, and the mean.
+        """`var`, and the mean.
 
         ``aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)``"""
     @staticmethod

@@ -10,8 +10,8 @@ import numpy as np
 
 ndarray = np.ndarray
 
-# NumPy 2.4 writes wrongly to some strided outputs: np.negative if the input's elements are 4 or 8 apart, the float
-# predicates always.
+# NumPy 2.4 writes wrong values to strided outputs: np.negative if the input's stride is 4 elements of float32 or 8 of
+# float64, the other ufuncs for any input stride.
 _WRONG_APART = frozenset({np.negative, np.isfinite, np.isinf, np.isnan, np.signbit})
 
 

@@ -49,7 +49,7 @@ SIDE = {
     "mvit_v1_b": 224,
     "mvit_v2_s": 224,
     "s3d": 224,
-}  # of images, where 64 will not do
+}  # image sizes, if 64 is too small
 CLASSIFIERS = (
     "alexnet", "convnext_tiny", "densenet121", "efficientnet_b0", "efficientnet_v2_s", "googlenet", "inception_v3",
     "maxvit_t", "mnasnet0_5", "mobilenet_v2", "mobilenet_v3_small", "regnet_x_400mf", "regnet_y_400mf", "resnet18",
@@ -102,7 +102,7 @@ def _detector(name: str) -> tuple[torch.nn.Module, tuple]:
     model = getattr(detection, name)(
         weights=None, weights_backbone=None, num_classes=classes, **{threshold: 0.0}, **sizes
     )
-    # As it is, no image reaches ssdlite's scores: all are the same, and which come first is no rule.
+    # Otherwise ssdlite's scores do not depend on the image: all are equal, and their order is undefined.
     for part in model.modules():
         if name.startswith("ssdlite") and isinstance(part, torch.nn.Conv2d):
             torch.nn.init.kaiming_normal_(part.weight)

@@ -25,7 +25,7 @@ class ByTheTable(TorchDispatchMode):
         kwargs = kwargs or {}
         aliases = any(r.alias_info for r in func._schema.returns) or func._schema.is_mutable
         name = func.name()
-        random = torch.Tag.nondeterministic_seeded in func.tags  # of torch's generator
+        random = torch.Tag.nondeterministic_seeded in func.tags  # draws from torch's generator
         if aliases or random or name not in torchnp.table:
             return func(*args, **kwargs)
         self.calls[name] += 1

@@ -35,7 +35,7 @@ def program(x):
     y[0] = 0  # a write through a view
     y.add_(1)
     row = y[1]
-    row.mul_(10)  # and another, which y sees
+    row.mul_(10)  # another write, which y sees
     return y.cumsum(0)
 
 

@@ -27,7 +27,7 @@ class ByNumpy(torch.Tensor):
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         cls.calls += 1
         kwargs = kwargs or {}
-        with no_dispatch():  # what is called here does not come back
+        with no_dispatch():  # operators called here are not dispatched to this class again
             if func._schema.is_mutable or any(r.alias_info for r in func._schema.returns):
                 return tree_map(lambda x: ByNumpy(x) if isinstance(x, torch.Tensor) else x, func(*args, **kwargs))
             inside = lambda x: to_numpy(x.as_subclass(torch.Tensor)) if isinstance(x, torch.Tensor) else x

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..case import DTYPES, USUAL, Array, Case, Named, Seeded, leaves, map_tree, schemas
-from ..schemas import resizable_buffers
+from ..schema_facts import resizable_buffers
 
 
 @dataclass

@@ -18,7 +18,7 @@ import torchnp
 from torchnp import rpc
 
 from ..case import Array, Case, Named, Seeded, leaves, map_tree, window
-from ..schemas import resizable_buffers
+from ..schema_facts import resizable_buffers
 from .backend import Seen, error_of, structure_of
 from .torch_backend import TorchDevice, dtype_of_number, gives_dtype, overload_of, to_array, window_of
 

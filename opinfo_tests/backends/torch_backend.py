@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..case import DTYPES, Array, Case, Named, Seeded, leaves, map_tree, schemas
-from ..schemas import is_out, resizable_buffers, siblings
+from ..schema_facts import is_out, resizable_buffers, siblings
 from .backend import Backend, Seen, error_of, structure_of
 
 TORCH_DTYPES = {name: getattr(torch, name) for name in DTYPES}

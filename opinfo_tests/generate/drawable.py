@@ -9,12 +9,12 @@ import torchnp
 
 from ..case import schemas
 from ..namespaces import why_undrawn
-from ..schemas import is_fragile, siblings
+from ..schema_facts import is_fragile, siblings
 from .constraints import constraint as con
 from .constraints.quantized import UNCHECKED
 from .constraints.table import constraint_of, family
-from .samples.extra.all_rows import UNREACHED
 from .samples.extra.internal_operators import NO_CPU_FAMILIES
+from .samples.extra.unreached import UNREACHED
 
 # Types of arguments that no case can contain.
 UNDRAWN = (

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..backends.torch_backend import TorchDevice
 from ..case import DTYPES, Array, Case, is_complex, is_float, map_tree, whole, window
-from ..schemas import all_schemas, is_of_matrices
+from ..schema_facts import all_schemas, is_of_matrices
 from . import model_parts
 from .drawable import is_trusting
 from .samples.extra.make_calls import own_cases

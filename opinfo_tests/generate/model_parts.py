@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..case import Case
-from ..schemas import all_schemas
+from ..schema_facts import all_schemas
 from .samples.recording import Recorder
 from .task import LARGE, reseed
 

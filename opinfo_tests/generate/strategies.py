@@ -26,7 +26,7 @@ import numpy as np
 
 from ..backends.torch_backend import TorchDevice
 from ..case import Case, Named, Seeded, schemas
-from ..schemas import bound, is_fragile
+from ..schema_facts import bound, is_fragile
 from .constraints import constraint as con
 from .constraints.table import constraint_of
 from .drawable import drawable, functional_form, is_trusting, looks_at_sizes, may_break

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from ..case import DTYPES, Array, Case
-from ..schemas import all_schemas, is_out
+from ..schema_facts import all_schemas, is_out
 
 NARROWEST = 32  # bytes that torch's narrowest vectors read before they write
 GRAIN = 32768  # number of elements from which torch may use several threads

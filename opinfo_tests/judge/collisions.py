@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..case import Array, Case, map_tree
-from ..schemas import bound
+from ..schema_facts import bound
 
 WriteSpec = tuple[np.ndarray, np.ndarray]  # flat positions in the written array, and the value written at each
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..backends.backend import Backend, Seen, error_of, place_ndarray
 from ..case import DTYPES, NAMES, Array, Case, Named, is_inexact, leaves, map_tree, schemas, widen
-from ..schemas import is_fragile
+from ..schema_facts import is_fragile
 from .verdict import judge, said, special_mismatch, ulp_distance
 
 # torch's argument names -> NumPy's.

@@ -13,7 +13,7 @@ from functools import cache
 
 from ..case import Case, schemas
 from ..namespaces import is_other
-from ..schemas import bound, siblings
+from ..schema_facts import bound, siblings
 
 # The (rtol, atol) of torch.testing.assert_close, by the result's dtype. Only double precision is tighter, about the
 # error of a sum of some thousand terms: with torch.testing's tolerance, results rounded to single precision would pass.

@@ -10,7 +10,7 @@ import torch
 
 from ..backends.backend import Backend, Seen
 from ..case import BITS, DTYPES, NAMES, Array, Case, Named, is_complex, is_inexact, map_tree, widen
-from ..schemas import all_schemas, bound, is_fragile, is_out
+from ..schema_facts import all_schemas, bound, is_fragile, is_out
 from .aliased_writes import has_no_order
 from .collisions import equal_bits, explained
 from .tolerances import CLOSE, ToleranceRule, rule_of

@@ -11,7 +11,7 @@ import numpy as np
 from ..backends.backend import Seen
 from ..case import BITS, DTYPES, NAMES, Array, Case, is_complex, is_float, is_inexact, leaves, widen
 from ..namespaces import is_other
-from ..schemas import is_out, resizable_buffers
+from ..schema_facts import is_out, resizable_buffers
 from .matrix_factors import broken_factors
 from .tolerances import CLOSE, ToleranceRule, rule_of
 

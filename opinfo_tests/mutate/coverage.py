@@ -18,7 +18,7 @@ from ..backends.backend import Backend, Seen
 from ..case import Case, schemas
 from ..generate.constraints.table import family
 from ..run.oracle_cache import shard
-from ..schemas import is_out
+from ..schema_facts import is_out
 from .rules import ROOT, kernel_modules, source_of
 
 Held = tuple[Case, Seen]

@@ -28,7 +28,7 @@ from ..case import Case
 from ..judge.verdict import judge, same_bits
 from ..report.report import GOOD
 from ..run.runner import run_case
-from ..schemas import written_arrays
+from ..schema_facts import written_arrays
 from .coverage import FORK, Held
 from .rules import ROOT, Mutant
 

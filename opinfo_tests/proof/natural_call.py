@@ -1,4 +1,4 @@
-"""The natural call: a torch call translated to NumPy with a template of the NumPy function from `mapping`."""
+"""The natural call: a torch call translated to NumPy with a template of the NumPy function from `numpy_templates`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 import torchnp
 
 from ..case import DTYPES, Array, Case, Named, Seeded, map_tree, schemas
-from . import mapping, mapping_by_overload
+from . import numpy_templates, numpy_templates_by_overload
 from .random_values import python_name, seed_of
 from .template_helpers import HELPERS, WORDS
 
@@ -32,7 +32,7 @@ class NoNaturalCallError(Exception):
 
 @dataclass(frozen=True)
 class Template:
-    """A parsed template of `mapping`: expressions of the arguments, and the expression around the call."""
+    """A parsed template of `numpy_templates`: expressions of the arguments, and the expression around the call."""
 
     text: str
     args: tuple[tuple[CodeType, frozenset[str], bool], ...]  # expression, names in it, whether it is starred
@@ -186,8 +186,10 @@ def tupled(x: Any) -> Any:
 
 def templates_of(op: str, counterpart: str) -> tuple[str, ...]:
     """Return the templates of an overload: its own, its counterpart's, or the schema's required arguments in order."""
-    required = ", ".join(a.name for a in schemas()[op].args if not a.has_default and a.name not in mapping.UNSAID)
-    return mapping_by_overload.OVERLOADS.get(op, mapping.MAPPING.get(counterpart, (f"f({required})",)))
+    required = ", ".join(
+        a.name for a in schemas()[op].args if not a.has_default and a.name not in numpy_templates.UNSAID
+    )
+    return numpy_templates_by_overload.OVERLOADS.get(op, numpy_templates.MAPPING.get(counterpart, (f"f({required})",)))
 
 
 def said(op: str, given: dict[str, Any]) -> frozenset[str]:
@@ -195,7 +197,7 @@ def said(op: str, given: dict[str, Any]) -> frozenset[str]:
     found = set()
     for a in schemas()[op].args:
         name = python_name(a.name)
-        if name in given and name not in mapping.UNSAID:
+        if name in given and name not in numpy_templates.UNSAID:
             value, default = given[name], tupled(a.default) if a.has_default else None
             plain = default is not None and not isinstance(value, (np.ndarray, list))
             if not (plain and value == default):

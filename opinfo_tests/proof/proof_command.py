@@ -9,7 +9,7 @@ from typing import Any
 
 import torchnp
 
-from ..generate.samples.extra.all_rows import UNREACHED
+from ..generate.samples.extra.unreached import UNREACHED
 from .excused_faults import plant as plant_faults
 from .prove import HOW, Account, never_seen, packets, provable, prove
 

@@ -25,8 +25,8 @@ from ..generate.task import DRAWN, Task
 from ..run import oracle_cache
 from . import all_amendments as _amendments  # noqa: F401  registers the amendments
 from .explain_disagreements import Explanation, explain
-from .mapping import SPELLINGS
 from .natural_call import FOREIGN, NaturalCall, NoNaturalCallError, build, source_of
+from .numpy_templates import SPELLINGS
 from .pairs import answer_of, compare, is_contract
 from .targeted_calls import example_calls, packet_of
 

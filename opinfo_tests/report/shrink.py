@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..case import Array, Case, is_complex, is_inexact, leaves, map_tree, rebuilt, schemas, whole, widen
-from ..schemas import is_fragile
+from ..schema_facts import is_fragile
 
 SECONDS = 2.0  # seconds for one failure
 FEW = 32  # arrays with at most this many elements are simplified element by element

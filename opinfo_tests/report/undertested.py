@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..case import Case, schemas
-from ..schemas import bound
+from ..schema_facts import bound
 
 DATA = Path(__file__).parents[1] / "data" / "thin.tsv"
 LEAST = 8  # number of calls that an overload must have

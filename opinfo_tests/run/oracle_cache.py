@@ -34,7 +34,7 @@ from ..generate.task import Task
 
 KEPT = 3  # number of folders kept; older ones are deleted
 FEW = 12  # number of first samples of an entry and dtype that all run; later samples are thinned out
-PARTS = ("generate", "backends/torch_backend.py", "backends/backend.py", "case.py", "schemas.py", "data/reach.tsv")
+PARTS = ("generate", "backends/torch_backend.py", "backends/backend.py", "case.py", "schema_facts.py", "data/reach.tsv")
 
 
 @cache

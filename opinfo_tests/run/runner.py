@@ -21,11 +21,11 @@ from ..judge.verdict import Verdict, judge
 from ..report.report import GOOD, REFUSED
 from ..report.resource_usage import own
 from ..report.undertested import values_of
-from ..schemas import written_arrays
+from ..schema_facts import written_arrays
 from .explain_failures import Explainer
-from .measure import measured
 from .oracle_cache import OracleCache
 from .skipped import of_other_dtypes
+from .time_and_memory import measured
 
 
 @dataclass

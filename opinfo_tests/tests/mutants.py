@@ -1,4 +1,4 @@
-"""Kernels made wrong mechanically: what the harness must catch, each with the outcome that names the fault."""
+"""Mutants: kernels with one fault each, and the outcome with which the harness must report the fault."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def wider(a: np.ndarray) -> np.ndarray:
 
 
 def next_up(a: np.ndarray) -> np.ndarray:
-    """Return a with every float one unit in the last place up, every integer one up, every bool turned."""
+    """Return the array with every float increased by one unit in the last place, every integer by one, and every bool
+    negated."""
     if a.dtype == np.bool_:
         return ~a
     if is_inexact(a.dtype):
@@ -97,7 +98,7 @@ def writes_input(kernel: Kernel) -> Kernel:
 
 
 def clobbers_input(kernel: Kernel) -> Kernel:
-    """Return a kernel that computes from an argument that it changed: its values are wrong too."""
+    """Return a kernel that changes an argument before it computes, so its values are wrong, too."""
 
     def mutant(*args: Any, **kwargs: Any) -> Any:
         first = next(a for a in args if isinstance(a, np.ndarray))
@@ -122,7 +123,7 @@ def out_not_written(kernel: Kernel) -> Kernel:
 
 
 def takes_overlaps(kernel: Kernel) -> Kernel:
-    """Return a kernel that writes an out whose memory is shared, which torch refuses."""
+    """Return a kernel that writes to an ``out`` whose elements share memory; torch refuses such an ``out``."""
 
     def mutant(*args: Any, out: np.ndarray, **kwargs: Any) -> Any:
         try:
@@ -230,7 +231,7 @@ MUTATIONS: dict[str, tuple[Callable[[Kernel], Kernel], str]] = {
 
 
 class Mutated(Mapping[str, Kernel]):
-    """A table with one row made wrong."""
+    """A table in which one row is replaced by a mutant."""
 
     def __init__(self, table: Mapping[str, Kernel], op: str, mutation: str) -> None:
         self.table, self.op = table, op

@@ -1,4 +1,7 @@
-"""Operands in the memory that is written: NumPy's copy beforehand is wrong where torch promises an order, else unspecified."""
+"""Operands that share memory with the written array.
+
+NumPy's copy made beforehand is wrong where torch promises an order, and unspecified elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from opinfo_tests.run.runner import run_case
 
 
 def buffered(self, other, **_):
-    """What NumPy does: it reads all of the operand before it writes."""
+    """Compute as NumPy does: read all of the operand before writing."""
     self[...] = np.broadcast_to(other, self.shape).copy()
     return self
 

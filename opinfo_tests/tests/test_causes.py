@@ -1,4 +1,4 @@
-"""Failures are grouped by cause, values before words, and nothing is said twice."""
+"""Failures are grouped by cause, wrong values come before wrong messages, and nothing is printed twice."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_alike_failures_of_many_overloads_are_one_cause():
         ("wrong-error", 25),
     ]
     lines = [text for text, _ in shown(ROWS, 4)]
-    said = [line for line in lines if not line.lstrip().startswith("op")]  # calls and ids aside
+    said = [line for line in lines if not line.lstrip().startswith("op")]  # without calls and ids
     assert len(lines) < 25 and len(set(said)) == len(said)
     assert lines[0].startswith("wrong-value: 25 calls of aten::op") and lines[0].endswith("and 19 others")
 

@@ -1,4 +1,4 @@
-"""Writes at one place: another of the values that meet is unspecified, anything else is wrong."""
+"""Several values are written to one place: the result is unspecified if it is one of them, and wrong otherwise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opinfo_tests.backends.torch_backend import TorchDevice
 from opinfo_tests.generate.samples.recording import freeze
 from opinfo_tests.run.runner import run_case
 
-INDEX = torch.tensor([1, -3, 0, 1])  # place 1 is written three times, counted from both ends
+INDEX = torch.tensor([1, -3, 0, 1])  # place 1 is written three times, with indices from both ends
 
 
 def cases():
@@ -60,12 +60,12 @@ def write(at, value):
 @pytest.mark.parametrize(("op", "args", "kwargs"), list(cases()))
 def test_one_of_the_values_that_meet(op, args, kwargs):
     last = args[-1]
-    first = last.numpy()[..., 0]  # written at place 1 before the others
+    first = last.numpy()[..., 0]  # the value that is written to place 1 first
     assert outcome(op, args, kwargs, lambda out: None) == "pass"
     assert outcome(op, args, kwargs, write(1, first)) == "unspecified"
-    assert outcome(op, args, kwargs, write(1, 99)) == "wrong-value"  # of none of them
-    assert outcome(op, args, kwargs, write(0, first + 1)) == "wrong-value"  # where one value is written
-    assert outcome(op, args, kwargs, write(3, first + 1)) == "wrong-value"  # where none is
+    assert outcome(op, args, kwargs, write(1, 99)) == "wrong-value"  # none of the values written
+    assert outcome(op, args, kwargs, write(0, first + 1)) == "wrong-value"  # a place with one written value
+    assert outcome(op, args, kwargs, write(3, first + 1)) == "wrong-value"  # a place that is not written
 
 
 @pytest.mark.parametrize(("op", "args", "kwargs"), ADDED)
@@ -77,7 +77,7 @@ def test_what_adds_up_has_one_answer(op, args, kwargs):
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_window_that_meets_itself(turned):
-    """Rows of three, one element on from each other: elements 1 and 2 of the memory are written twice."""
+    """Rows of three elements that overlap, each shifted by one: elements 1 and 2 of the memory are written twice."""
     x, src = torch.zeros(2, 4), torch.arange(1.0, 7.0).reshape(2, 3)
     args = (x.t() if turned else x, src, [2, 3], [1, 1], 0)
     assert outcome("aten::as_strided_scatter", args, {}, lambda out: None) in ("pass", "unspecified")
@@ -87,4 +87,4 @@ def test_a_window_that_meets_itself(turned):
 
     said = [outcome("aten::as_strided_scatter", args, {}, at(1, value)) for value in (2.0, 4.0, 99.0)]
     assert sorted(said[:2]) in (["pass", "unspecified"], ["unspecified", "unspecified"]) and said[2] == "wrong-value"
-    assert outcome("aten::as_strided_scatter", args, {}, at(0, 4.0)) == "wrong-value"  # where one value is written
+    assert outcome("aten::as_strided_scatter", args, {}, at(0, 4.0)) == "wrong-value"  # a place with one written value

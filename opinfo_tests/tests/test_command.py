@@ -1,4 +1,4 @@
-"""The command line refuses at once what it cannot do: nothing is judged first, and no traceback is shown."""
+"""The command line refuses wrong options at once, before it judges anything and without a traceback."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def refused(capsys: pytest.CaptureFixture, *arguments: str) -> str:
     """Run a wrong command and return what it says."""
     try:
         status = command.main([str(a) for a in arguments])
-    except SystemExit as e:  # argparse's own
+    except SystemExit as e:  # raised by argparse
         status = e.code
     assert status == 2
     found = capsys.readouterr()
@@ -84,7 +84,7 @@ def test_products_of_a_report(tmp_path, capsys):
 
 @pytest.mark.parametrize("after", [0.3, 0.7, 1.1, 1.5, 1.9, 6.0])
 def test_interrupted_quietly(after, tmp_path):
-    """While torch is imported and in the control, of which the workers know nothing."""
+    """Ctrl-C while torch is imported, and during the control run, which the workers do not know about."""
     arguments = [sys.executable, "-m", "opinfo_tests", "--ops", "add*", "--report", str(tmp_path / "r.jsonl")]
     run = subprocess.Popen(
         arguments,
@@ -92,13 +92,14 @@ def test_interrupted_quietly(after, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background are deaf
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background process ignores SIGINT
     )
     time.sleep(after)
-    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: the workers get it too
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: the workers get the signal, too
     out, err = run.communicate(timeout=60)
     assert run.returncode in (130, -signal.SIGINT), out + err  # a shell shows both as 130
-    said = [line for line in err.splitlines() if "No CUDA runtime" not in line]  # of a CUDA build of torch, at import
+    # Printed by CUDA builds of torch at import.
+    said = [line for line in err.splitlines() if "No CUDA runtime" not in line]
     assert len(said) == 1 and said[0].startswith("interrupted")
 
 
@@ -106,7 +107,7 @@ WRONG = {"aten::floor": np.ceil}
 
 
 def test_stops_at_the_first_failure_that_no_gap_knows(tmp_path, capsys):
-    """A known failure is none to stop at: a run that stopped there would end green with the rest not judged."""
+    """A run does not stop at a known failure: it would end with status 0 although the rest was not judged."""
     gaps = tmp_path / "gaps.toml"
     entry = '[[gap]]\nop = "{}"\ndtype = "*"\noutcome = "wrong-value"\nreason = "wrong on purpose"\n\n'
     options = [

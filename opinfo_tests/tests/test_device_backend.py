@@ -1,4 +1,5 @@
-"""A device that is not the CPU is judged: by what it has kernels for, on its own memory, with its own wrong kernel found."""
+"""A device other than the CPU is judged: only the operators it has kernels for, on its own memory; a wrong kernel is
+found."""
 
 import json
 import subprocess
@@ -25,7 +26,7 @@ print(json.dumps([sorted(backend.ops), rows, len(opinfo_tests.device("toy", comp
 
 @pytest.mark.weekly
 def test_a_device_in_python_is_judged():
-    """PrivateUse1 has one name for a process's life, so the device has a process of its own."""
+    """A process can register PrivateUse1 under only one name, so the device gets its own process."""
     ran = subprocess.run([sys.executable, "-c", JUDGE], capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     ops, rows, with_composites = json.loads(ran.stdout.splitlines()[-1])

@@ -1,4 +1,5 @@
-"""Ten plain NumPy functions as a backend: the report says where NumPy is torch, where it is not, and which difference it is."""
+"""Ten NumPy functions as a backend: the report says where NumPy agrees with torch, where it does not, and by which
+difference."""
 
 from __future__ import annotations
 

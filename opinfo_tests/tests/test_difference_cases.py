@@ -1,4 +1,5 @@
-"""The catalogue's differences asked of a backend: ours keeps all, and a row that does what NumPy does is found."""
+"""The example calls of the catalogue's differences: our table passes all of them, and a row that behaves like NumPy
+fails."""
 
 from __future__ import annotations
 

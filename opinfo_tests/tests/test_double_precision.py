@@ -1,4 +1,7 @@
-"""What torch excuses: rounding as near to its double precision as its own, or that its inputs' last bits make, and never other random numbers."""
+"""Rounding errors that are excused: those as small as torch's own error, or as a change of the inputs' last bits makes.
+
+Random numbers are never excused.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ def test_other_random_numbers(op):
 
 
 def test_a_sum_in_another_order():
-    """Where sums cancel no order is the right one: another that is as near as torch's is unspecified, a worse one wrong."""
+    """If a sum cancels, no order is right: a result as accurate as torch's is unspecified, and a less accurate one is
+    wrong."""
     generator = torch.Generator().manual_seed(0)
     a = torch.randn(64, 4096, generator=generator)
     a = torch.cat([a, -a], 1)
@@ -46,7 +50,7 @@ def test_a_sum_in_another_order():
 
 
 def test_an_overflow_excuses_nothing_beside_it():
-    """Where torch's sum overflows the true one is as good, another is not, nor is a wrong number beside it."""
+    """If torch's sum overflows, the true sum is accepted too. Other values, and wrong numbers next to it, are not."""
     half = torch.tensor([[300.0, 300.0, 0.001], [2.0, 3.0, 4.0]]).half()
     changes = {
         (90.0, 24.0): "unspecified",
@@ -59,14 +63,16 @@ def test_an_overflow_excuses_nothing_beside_it():
 
 
 def test_inputs_that_differ_in_their_last_bits():
-    """Of products that cancel in double precision, and of a matrix without a rank, a result is off by what inputs are."""
+    """If products cancel in double precision, or a matrix is singular, the error may be what a change of the inputs'
+    last bits makes."""
     a = torch.tensor([[1e30, 1.0, -1e30]], dtype=torch.float64)
     b = torch.tensor([[1.1], [1.0], [1.1]], dtype=torch.float64)
     for off, found in ((1e13, "unspecified"), (1e18, "wrong-value")):
         assert outcome("aten::mm", lambda out, off=off: out + off, a, b) == found
     assert outcome("aten::mm", lambda out: out + 1e19, a.abs(), b) == "wrong-value"
     singular = torch.tensor([[4.0, -1.0], [4.0, -1.0]])
-    # By processor torch's result is infinite or large, and the results of nudged inputs spread as far.
+    # Depending on the processor, torch's result is infinite or large; results for slightly changed inputs vary as
+    # widely.
     near = "wrong-value" if torch.linalg.cond(singular).isinf() else "unspecified"
     for answer, found in (
         (np.inf, "unspecified"),
@@ -81,7 +87,7 @@ def test_inputs_that_differ_in_their_last_bits():
 
 
 def test_what_torch_does_not_write_is_no_answer():
-    """Elements that differ from one call to the next are not compared, all others are."""
+    """Elements that change from one call of torch to the next are not compared; all others are."""
     case = freeze("aten::neg", (torch.arange(4.0),), {}, "", "float32")
 
     class Forgetful(TorchDevice):
@@ -106,7 +112,10 @@ def test_what_torch_does_not_write_is_no_answer():
 
 
 def test_a_variance_may_be_off_by_a_rounding_for_each_term():
-    """As torch's own is, which takes the terms one after another: of few terms as near as anything else."""
+    """torch's own variance has such an error, because it adds the terms one by one.
+
+    For few terms the error must be small.
+    """
     few, many = torch.arange(9.0, dtype=torch.float64), torch.arange(40_000.0, dtype=torch.float64)
     for x, off, said in ((few, 3e-12, "wrong-value"), (many, 3e-12, "pass"), (many, 3e-11, "wrong-value")):
         assert outcome("aten::var.correction", lambda out, by=off: out * (1 + by), x) == said

@@ -1,4 +1,5 @@
-"""Fast routes of elementwise rows equal their full kernels on drawn calls, and all fast paths do on recorded calls."""
+"""Fast routes of elementwise rows give the same results as their full kernels on drawn calls; all fast paths do on
+recorded calls."""
 
 import warnings
 from functools import cache
@@ -22,23 +23,23 @@ from torchnp.layout.apply import settler
 
 ROUTES = {n: REGISTERED[n] for n in sorted(REGISTERED) if getattr(torchnp.table.get(n), "direct", None)}
 NUMBERS = numbers.filter(lambda x: x is not None) | st.sampled_from([3, -7, 2**40, 0.1])
-EACH = 12  # recorded calls of an overload
+EACH = 12  # recorded calls of each overload
 
 
 def plain(name):
-    """The kernel without its fast route, with its results laid out alike."""
+    """Return the kernel without its fast route, with its results in the same layout."""
     return wrap_kernel(
         ROUTES[name], torchnp.table[name].schema, settler(torchnp.table[name].schema) or (lambda out, *_: out)
     )
 
 
 def outcome(kernel, args, named=None):
-    """What a call gives, so that it can be compared: bits, but for those of nan, or an error."""
+    """Return a call's result in comparable form: its bits, apart from nan's, or the error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             out = kernel(*args, **(named or {}))
-    except Exception as error:  # whatever is raised is compared
+    except Exception as error:  # any exception is compared
         return type(error), str(error)
     assert type(out) is np.ndarray
     inexact = dt.is_inexact(out.dtype)
@@ -51,7 +52,7 @@ def calls_of(name):
     tensors = [a.type for a in torchnp.table[name].schema.args]
     if len(tensors) == 1:
         return arrays().map(lambda x: [x])
-    high = 300 if "polynomial" in name else np.inf  # a degree takes a step, in torch too
+    high = 300 if "polynomial" in name else np.inf  # each degree takes a step, also in torch
     if tensors[:2] == ["Tensor", "Tensor"]:
         return alike(2).filter(lambda pair: not (np.abs(pair[1]) > high).any())
     scalars = NUMBERS.filter(lambda n: not abs(n) > high)
@@ -61,7 +62,7 @@ def calls_of(name):
 
 
 def distinct():
-    """The routes without other names of the same."""
+    """Return the routes, without rows that are other names of the same route."""
     found = {(id(row), *(a.type for a in torchnp.table[name].schema.args)): name for name, row in ROUTES.items()}
     return sorted(found.values())
 
@@ -81,11 +82,12 @@ def test_a_fast_route_gives_what_the_body_gives(name):
 # ---------------------------------------------------------------- recorded calls
 
 
-STEPS = 10  # samples of an entry
+STEPS = 10  # samples of each entry
 
 
 def entry_of(name):
-    """The OpInfo entry that has samples of an overload: the one of its name, or else the first that calls it."""
+    """Return the OpInfo entry with samples of an overload: the one of the same name, or else the first that calls
+    it."""
     sources = sorted(s for s, calls in reach().items() if s != "own" and name in calls and "float32" in supported(s))
     base = torchnp.table[name].schema.base
     return next((s for s in sources if s.rpartition(".")[2].replace(":", "") == base), next(iter(sources), None))
@@ -93,7 +95,7 @@ def entry_of(name):
 
 @cache
 def recorded():
-    """A few recorded calls of each overload that has a short way."""
+    """Return a few recorded calls of each overload that has a fast path."""
     found = {name: [] for name in (*TWINS, *ROUTES)}
     recorder = Recorder(lambda op: len(found.get(op, [0] * EACH)) < EACH, lambda case: found[case.op].append(case))
     for source in sorted({entry_of(name) for name in found} - {None}):
@@ -105,7 +107,7 @@ def recorded():
 
 
 def arguments(case):
-    """The arguments of a recorded call, as a kernel takes them."""
+    """Return the arguments of a recorded call as a kernel takes them."""
 
     def leaf(x):
         if isinstance(x, Array):
@@ -116,7 +118,8 @@ def arguments(case):
 
 
 def test_recorded_calls_take_no_other_way():
-    """Most fast routes have recorded calls, most twins take some of theirs, and all results equal the full kernel's."""
+    """Most fast routes have recorded calls, most fast paths accept some of theirs, and all results equal the full
+    kernel's."""
     calls, took = recorded(), 0
     assert sum(map(bool, calls.values())) > 0.65 * len(calls)
     for name, row in TWINS.items():
@@ -131,5 +134,5 @@ def test_recorded_calls_take_no_other_way():
 
 
 def fits(row, case):
-    """Whether the table tries the twin: its signature takes that many arguments and those names."""
+    """Return whether the table tries the fast path: its signature accepts this number of arguments and these names."""
     return signature_of(row.quick.function, torchnp.table[case.op].schema).takes(len(case.args), case.kwargs)

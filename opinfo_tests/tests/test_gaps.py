@@ -1,4 +1,4 @@
-"""Known gaps are strict both ways, and reports add up."""
+"""Known gaps are checked in both directions (new failures, and gaps that no longer fail), and reports add up."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_a_processor_does_is_known_there_alone(tmp_path, monkeypatch):
     for here, fine in (("AVX2", True), ("AVX512", False)):
         monkeypatch.setattr(gaps, "capability", lambda here=here: here)
         assert gaps.check(known, tally(row(outcome="wrong-value")), NAMES, path, ALL).ok == fine
-        assert gaps.check(known, tally(row()), NAMES, path, ALL).ok  # it need not be met anywhere
+        assert gaps.check(known, tally(row()), NAMES, path, ALL).ok  # such a gap need not occur on every machine
     assert 'processor = "AVX2"' in gaps.dump(known)
 
 
@@ -120,8 +120,8 @@ PATTERN = ENTRY.replace("add.Tensor", "mul.*").replace('cases = ["aa"]', "")
     ("ops", "dtypes", "entry", "stale"),
     [
         (NAMES, ["float32", "errors"], PATTERN, True),
-        (NAMES[:2], ["float32", "errors"], PATTERN, False),  # mul.out did not run
-        (NAMES, ["float32"], PATTERN, False),  # what torch refuses did not
+        (NAMES[:2], ["float32", "errors"], PATTERN, False),  # mul.out was not run
+        (NAMES, ["float32"], PATTERN, False),  # calls that torch refuses were not run
         (NAMES, ["int64", "errors"], PATTERN, False),
         (NAMES, ["float32", "errors"], PATTERN.replace("float32", "*"), False),
         (NAMES, [*DTYPES, "errors"], PATTERN.replace("float32", "*"), True),
@@ -219,7 +219,8 @@ def test_the_table_has_its_gaps_by_either_name():
 
 
 def test_the_remote_tensor_has_the_tables_gaps_too(tmp_path, monkeypatch):
-    """The table's gaps are known wherever its kernels run, but only its own runs tell that a gap is closed."""
+    """Gaps of the table are known wherever its kernels run, but only the table's own runs can show that a gap is
+    closed."""
     tables, remotes = tmp_path / "gaps.toml", tmp_path / "gaps-remote.toml"
     tables.write_text(ENTRY)
     remotes.write_text(ENTRY.replace('["aa"]', '["bb"]'))
@@ -233,4 +234,4 @@ def test_the_remote_tensor_has_the_tables_gaps_too(tmp_path, monkeypatch):
     assert len(passing.stale) == 1 and "bb" in passing.stale[0]
     assert len(gaps.accept(remotes, known, failing, ALL)) == 2 and '"aa"' not in remotes.read_text()
     assert [g.borrowed for g in gaps.known_to("table", tables)] == [False]
-    assert len(gaps.known_to("remote-local", tables)) == 1  # a file that was asked for, alone
+    assert len(gaps.known_to("remote-local", tables)) == 1  # only the file that was asked for

@@ -1,4 +1,4 @@
-"""The harness itself is tested: every mutant must be caught, with the right outcome, and the good kernel must pass."""
+"""Tests of the harness: every mutant must be caught with the right outcome, and the unchanged kernel must pass."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ ROWS = [(f"aten::{op}", source, dtype, m) for op, source, dtype, names in MUTANT
 
 @cache
 def cases(op: str, source: str, dtype: str, limit: int = 150) -> list[Case]:
-    """Return the first cases of an overload under an entry's samples."""
+    """Return the first cases of an overload from an entry's samples."""
     found: list[Case] = []
     recorder = Recorder(lambda name: name == op, found.append, relay=True)
     for _ in samples_of(Task(source, dtype), recorder):
@@ -99,7 +99,7 @@ def outcomes(table, op: str, source: str, dtype: str, strides: bool) -> set[str]
 
 @pytest.mark.parametrize(("op", "source", "dtype"), sorted({row[:3] for row in ROWS}))
 def test_control(op, source, dtype):
-    """The good kernel passes what its mutants are tried on."""
+    """The unchanged kernel passes the cases that its mutants are judged by."""
     assert cases(op, source, dtype), "no case"
     strides = any(row[:3] == (op, source, dtype) and row[3] in LAID for row in ROWS)
     assert outcomes(torchnp.table, op, source, dtype, strides) <= set(GOOD)
@@ -114,7 +114,7 @@ def test_mutant(op, source, dtype, mutation):
 
 @pytest.mark.parametrize("mutation", ["dies", "hangs"])
 def test_crash_and_hang(mutation):
-    """A crash or a hang is one case's outcome; the other overloads of the same task are still judged."""
+    """A crash or hang is the outcome of one case; the other overloads of the same task are still judged."""
     backend = Table(Mutated(torchnp.table, "aten::sin", mutation))
     ops = frozenset({"aten::sin", "aten::sin_"})
     options = Options(ops=ops, limit=1, timeout=1.0)
@@ -136,7 +136,7 @@ def test_misspelt_pattern_is_an_error():
 
 
 def test_case_is_the_same_each_time():
-    """Recording twice gives the same ids, whatever was judged in between."""
+    """Two recordings give the same ids, even if other operators are judged in between."""
     first = [c.id for c in cases("aten::add.Tensor", "add", "float32")]
     outcomes(torchnp.table, "aten::add.Tensor", "add", "float32", True)
     cases.cache_clear()
@@ -144,7 +144,7 @@ def test_case_is_the_same_each_time():
 
 
 def test_a_clobbered_input_is_never_called_a_wrong_value():
-    """What is written is judged before values, which are wrong because of it."""
+    """Wrong writes are reported before the wrong values that they cause."""
     found = outcomes(
         Mutated(torchnp.table, "aten::relu", "input-clobbered"), "aten::relu", "nn.functional.relu", "float32", True
     )
@@ -152,7 +152,7 @@ def test_a_clobbered_input_is_never_called_a_wrong_value():
 
 
 def test_a_resized_out_that_is_not_returned_is_caught():
-    """Of an out that torch resized, the memory is compared though its strides are not."""
+    """If torch resizes an ``out``, its memory is compared, although its strides are not."""
     backend, oracle = Table(Mutated(torchnp.table, "aten::mul.out", "view-copied")), TorchDevice("cpu")
     resized = 0
     for case in cases("aten::mul.out", "mul", "float32"):

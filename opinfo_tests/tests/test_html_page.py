@@ -1,4 +1,4 @@
-"""The page opened in a browser: what it shows, filters and opens, from the text of a report alone."""
+"""The HTML page in a browser: what it shows, filters and opens, given only a report's text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write(path: Path, many: int = 0) -> Path:
 
 
 def dom(path: Path, state: str = "", size: str = "1300,900") -> str:
-    """Return the page's elements after its script ran."""
+    """Return the page's elements after its script has run."""
     if BROWSER is None:
         if os.environ.get("CI"):
             pytest.fail("no chromium on this machine: CI installs it")

@@ -1,4 +1,4 @@
-"""Large calls: how recorded calls are scaled, layers of models, and what is measured of a call."""
+"""Large calls: how recorded calls are scaled, model layers, and what is measured."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from opinfo_tests.generate.large_calls import LEAST, MOST, large_tasks, recorded
 from opinfo_tests.generate.samples.recording import Recorder
 from opinfo_tests.generate.task import LARGE, Task
 from opinfo_tests.report.ratios import memory_ratio, summary_of_ratios, time_ratio
-from opinfo_tests.run import command, measure
+from opinfo_tests.run import command, time_and_memory
 
 
 def case_of(op, *arrays, rest=()):
@@ -100,10 +100,10 @@ def test_a_layer_is_recorded_as_it_calls(name):
 
 def test_time_and_memory_of_a_call():
     x = np.random.default_rng(0).random((1 << 22,), np.float32)
-    found = measure.measured(case_of("aten::exp", x), TorchDevice("cpu"), load_backend("table"))
+    found = time_and_memory.measured(case_of("aten::exp", x), TorchDevice("cpu"), load_backend("table"))
     assert found["ms"] > 0 < found["torch_ms"]
-    if measure.can_measure_memory():
-        assert 12 < found["torch_mib"] < 24  # the result has 16
+    if time_and_memory.can_measure_memory():
+        assert 12 < found["torch_mib"] < 24  # the result takes 16 MiB
 
 
 def test_the_summary_lists_what_takes_far_more():

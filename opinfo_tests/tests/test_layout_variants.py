@@ -1,4 +1,5 @@
-"""The same call in other memory, and with one argument changed: what is made of a call, and that what it shows is seen."""
+"""Variants of a call with other memory layouts, or with one argument changed: which are made, and that faults which
+they expose are found."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def test_values_stay_and_strides_do_not(kind):
 
 def test_each_kind_is_what_it_says():
     assert laid("all last")[0].strides == (240, 4, 60, 12)  # channels_last
-    sliced, _ = laid("all sliced")  # out of (.., 4, 5, 6), one element in
+    sliced, _ = laid("all sliced")  # cut out of (.., 4, 5, 6), from the second element
     assert sliced.offset == 4 and sliced.strides == (480, 120, 24, 4)
     assert laid("all spread")[0].strides[1] == 8
     assert 0 in laid("all expanded")[0].strides
@@ -57,7 +58,8 @@ def test_empty_and_0_d_are_for_what_takes_any_shape():
     assert not takes_any_shape("aten::mv") and not takes_any_shape("aten::conv2d")
     a, b = torch.ones(3, 4), torch.ones(4)
     assert relaid(call("aten::mv", a, b), "all empty") is None
-    assert relaid(call("aten::sum.dim_IntList", a, [0]), "first single") is None  # others would not fit
+    # Other shapes would not fit the dimension.
+    assert relaid(call("aten::sum.dim_IntList", a, [0]), "first single") is None
 
 
 def test_every_call_is_repeated_and_the_kinds_take_turns():
@@ -77,7 +79,8 @@ def test_one_argument_is_changed_at_a_time():
     same = [sum(_equal(a, b, case, other) for a, b in zip(case.args, other.args, strict=True)) for other in made]
     changed = [len(case.args) - n + len(other.kwargs) for n, other in zip(same, made, strict=True)]
     assert set(changed) == {1} and len({other.digest for other in made}) == len(made)
-    assert {"dtype"} == {name for other in made for name in other.kwargs}  # what the call leaves out is given, too
+    # Variants also give arguments that the call leaves out.
+    assert {"dtype"} == {name for other in made for name in other.kwargs}
     arrays = [other.args[0] for other in made]
     assert {a.dtype for a in arrays} > {"float32", "int64", "bool"}
     assert {len(a.shape) for a in arrays} == {0, 1, 3, 4, 5}
@@ -105,7 +108,7 @@ def test_torch_refuses_many_of_them_and_takes_what_they_are_made_of(op):
 
 
 def test_a_refusal_that_is_lost_is_seen():
-    """Kernels that look at their dims no more, or say so in NumPy's words."""
+    """Kernels that do not check their dimensions, or whose errors have NumPy's words."""
     body = torchnp.table["aten::softmax.int"]
 
     def careless(x, dim, dtype=None):
@@ -116,7 +119,7 @@ def test_a_refusal_that_is_lost_is_seen():
     assert "no-error" in found
 
 
-@pytest.mark.weekly  # it changes with torch alone
+@pytest.mark.weekly  # the result depends only on torch
 def test_what_torch_does_not_look_at_is_not_changed():
     assert not may_break("aten::_transform_bias_rescale_qkv") and not may_break("aten::_logcumsumexp.out")
     assert sum(map(may_break, drawable(torchnp.table))) > 1300
@@ -142,10 +145,10 @@ def test_pairs_of_dtypes_and_numbers_of_each_kind_show_what_promotion_forgets():
     one = list(paired(call("aten::mul.Scalar", X, 2), ORACLE.execute))
     asked = {(c.arrays()[0].dtype, type(c.args[1])) for c in one}
     assert asked >= {*product(USUAL, (bool, int, float, complex))}
-    assert not list(paired(call("aten::mv", torch.ones(3, 4), torch.ones(4)), ORACLE.execute))  # which promotes nothing
+    assert not list(paired(call("aten::mv", torch.ones(3, 4), torch.ones(4)), ORACLE.execute))  # mv does not promote
 
     def careless(self, other):
-        kinds = [getattr(x, "dtype", None) for x in (self, other)]  # a number has none
+        kinds = [getattr(x, "dtype", None) for x in (self, other)]  # a Python number has no dtype
         if kinds == [np.float16, np.complex64] and not other.ndim:
             return (self * other).astype(np.complex64)  # a half type beside a 0-d complex number gives complex32
         return torchnp.table["aten::mul.Tensor"](self, other)

@@ -1,4 +1,5 @@
-"""Factors of another kind than torch's are wrong, even if their product is the matrix; other signs are right."""
+"""Factors with other properties than torch's are wrong, even if their product is the matrix; factors with other signs
+are right."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def outcome(op, change, *args):
 
 
 def turned(u, s, vh):
-    """The same product of other orthonormal vectors, which belong to other values."""
+    """Return factors with the same product whose vectors are orthonormal, but belong to other values."""
     return u @ vh, s, np.diag(1 / s) @ vh.T @ np.diag(s) @ vh
 
 
@@ -84,7 +85,7 @@ def test_strides_of_factors_are_compared():
 
 
 def strided(change):
-    """What the judge says of a backend that shows where its results lie."""
+    """Return the verdict on a backend that reports the memory of its results."""
     backend = Table(
         {"aten::linalg_qr": lambda A, mode="reduced": change(*torchnp.aten.linalg_qr(A, mode))}, "turned", strides=True
     )

@@ -1,4 +1,7 @@
-"""The lines that hold what models call: written, read again, and met with other values of the same kind."""
+"""Model calls saved as lines.
+
+A line that is written and read again gives the same call with other values of the same kind.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def test_the_file_says_what_it_holds():
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_calls_of_the_file_are_calls_that_torch_takes(dtype):
-    """Some values no longer fit together once they are redrawn, but nearly all calls of most overloads run."""
+    """Some values no longer fit together after they are redrawn, but nearly all calls of most overloads run."""
     refused = ran = 0
     recorder = Recorder(lambda name: False, lambda case: None)
     for line in lines()[::7]:

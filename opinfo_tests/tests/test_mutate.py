@@ -1,4 +1,5 @@
-"""The mutation tool: its mutants are Python, a wrong one is caught in a process of its own, a harmless one is told to be none."""
+"""The mutation tool: mutants are valid Python, a wrong one is caught in its own process, and an equivalent one is
+recognized."""
 
 import io
 import itertools
@@ -42,7 +43,7 @@ def held():
 
 
 def end(process):
-    while (found := process.ended(600)) is None:  # on a busy machine the tests that some are judged by take minutes
+    while (found := process.ended(600)) is None:  # on a busy machine, the tests that judge some mutants take minutes
         pass
     return found
 
@@ -58,7 +59,7 @@ def test_one_that_nothing_tells_apart(held):
 
 
 def test_one_that_no_call_reaches_survives_where_a_probe_does(held):
-    """Judged by no call at all, it is told from the original by those that are drawn for probes."""
+    """The mutant is judged by no call, so it survives; but a probe's drawn calls tell it from the original."""
     found = end(
         Process(mutant("np.bitwise_and", "np.bitwise_or"), trial, [], ["aten::bitwise_and.Tensor"], Plan(0, 30))
     )
@@ -67,7 +68,7 @@ def test_one_that_no_call_reaches_survives_where_a_probe_does(held):
 
 @pytest.mark.weekly
 def test_one_that_only_a_test_runs():
-    """Of what torch's CPU has no kernel of, no call is recorded or drawn."""
+    """No call is recorded or drawn for operators without a CPU kernel in torch."""
     wrong = mutant("1 / p if p else 0.0", "2 / p if p else 0.0", "torchnp.kernels.vendor_aliases")
     found = end(Process(wrong, trial, [], [], Plan(0, 0)))
     assert found.outcome == "caught" and found.by.startswith("the test torchnp/tests/kernels/test_vendor_aliases.py::")
@@ -93,7 +94,7 @@ def test_which_functions_a_call_runs(held):
     from opinfo_tests.backends.load import own_table
 
     places = coverage.run_by(draws("aten::native_layer_norm", 40)[-1], own_table())
-    assert any(module == "torchnp.kernels.norm" and function for module, function in places)
+    assert any(module == "torchnp.kernels.normalization" and function for module, function in places)
 
 
 def test_the_score_counts_what_can_be_told_apart():
@@ -120,7 +121,8 @@ def test_a_wrong_command(capsys):
 
 @pytest.mark.weekly
 def test_a_broken_run_shows_what_it_has_and_goes_on(tmp_path, monkeypatch, capsys):
-    """After Ctrl-C the score of the judged mutants is printed; the same command with --resume judges the rest."""
+    """After Ctrl-C the score of the mutants judged so far is printed; the same command with --resume judges the
+    rest."""
     arguments = [
         "-n",
         "6",
@@ -154,7 +156,7 @@ def test_a_broken_run_shows_what_it_has_and_goes_on(tmp_path, monkeypatch, capsy
 
 
 def test_what_survives_is_judged_again_by_the_full_tier():
-    """A survivor that few of its calls catch is caught by more calls; a caught mutant is not judged again."""
+    """A survivor that few calls can catch is judged again with more calls; a caught mutant is not judged again."""
     wrong, right = mutant("np.bitwise_and", "np.bitwise_or"), mutant("np.bitwise_xor", "np.bitwise_or")
     rows = [(wrong, Found("survived", "a probe")), (right, Found("caught"))]
     with Bars(Console(file=io.StringIO())) as bar:
@@ -173,7 +175,10 @@ def test_what_cannot_go_on(arguments, capsys):
 
 @pytest.mark.weekly
 def test_faults_written_by_hand(tmp_path, capsys):
-    """One is caught, one survives as it changes nothing, and one's text is gone; the exit status is the score's."""
+    """One fault is caught, one survives because it changes nothing, and the text of one is gone.
+
+    The exit status depends on the score.
+    """
     place = {"file": "torchnp/kernels/bitwise.py", "ops": ["aten::bitwise_and.Tensor"], "why": "a test"}
     one, two, three = (
         {"id": f"T{i}", "old": old, "new": new, **place}
@@ -208,7 +213,7 @@ def test_the_faults_that_ship_can_be_read():
 
 @pytest.mark.parametrize("one", survivors.survivors(), ids=lambda s: f"{s.function}-{s.before[:20]}")
 def test_a_survivor_that_is_listed_is_a_mutant_still(one):
-    """The list has no mutant whose code is gone, and gives the reason of each of the others."""
+    """The list contains no mutant whose code is gone, and gives a reason for each."""
     same = [m for m in mutants(one.module) if (m.function, m.before, m.after) == (one.function, one.before, one.after)]
     assert same and survivors.why(same[0]) == one.why
     assert not survivors.why(replace(same[0], after="nothing"))

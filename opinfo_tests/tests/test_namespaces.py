@@ -1,4 +1,5 @@
-"""Other libraries' operators are judged like torch's: by draws from their schemas, and by samples that a package gives."""
+"""Other libraries' operators are judged like torch's: by calls drawn from their schemas, and by samples from a
+package."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def samples(op, dtype):
 
 
 def judged(folder, *options):
-    """What the command does, and the rows of its report, where a package of mylib's rows and samples is installed."""
+    """Return the command's output and the rows of its report, with an installed package that has rows and samples of
+    mylib."""
     (folder / "mylib_rows.py").write_text(ROWS)
     (folder / "mylib_samples.py").write_text(SAMPLES)
     info = folder / "mylib_rows-1.0.dist-info"
@@ -100,9 +102,9 @@ def test_draws_and_samples_judge_a_library(tmp_path):
     for form in ("scale", "scale_", "scale.out"):
         assert outcomes[f"mylib::{form}", "drawn", "pass"] >= 15 and outcomes[f"mylib::{form}", "given", "pass"]
     drawn = {row["dtype"] for row in rows if row["sample"] == "drawn/mylib::wrong" and row["outcome"] == "wrong-value"}
-    assert drawn <= {"float32", "float64"}  # as its rule says
+    assert drawn <= {"float32", "float64"}  # as the package's rule says
     reads = [key[1] for key in outcomes if key[0] == "mylib::read"]
-    assert reads == ["given"] and outcomes["mylib::read", "given", "pass"] >= 1  # in other memory, too
+    assert reads == ["given"] and outcomes["mylib::read", "given", "pass"] >= 1  # with other memory layouts, too
     assert "absent mylib::absent" in done.stdout
 
 

@@ -1,4 +1,4 @@
-"""What the quick tier reads: drawn once, read as it was drawn, drawn again when it is damaged."""
+"""The quick tier's cache: calls are drawn once, read back unchanged, and drawn again if the cache is damaged."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_damaged_file_is_drawn_again(tmp_path):
 
 @pytest.mark.parametrize("source", ["own", pytest.param("models", marks=pytest.mark.weekly)])
 def test_a_part_of_a_list_is_as_of_the_whole(source, tmp_path):
-    """Of a few overloads the other rows are not run, and what is kept is the same."""
+    """For a few overloads, the rows of others are not run, and the cached calls are the same."""
     task, whole, part = Task(source, "bfloat16"), OracleCache(tmp_path / "whole", 5), OracleCache(tmp_path / "part", 5)
     few = sorted({case.op for case, _ in whole.held(task, lambda op: True, ORACLE)})[::12]
     mine = ids(part.held(task, few.__contains__, ORACLE))
@@ -69,4 +69,4 @@ def test_quick_runs_are_alike(tmp_path, monkeypatch, capsys):
         assert command.main(["--tier", "quick", "--ops", "sin,sin_", "--jobs", "0"]) == 0
         lines.append([line for line in capsys.readouterr().out.splitlines() if "pass," in line])
     assert lines[0] == lines[1] and len(lines[0]) == 1
-    assert len(plan(frozenset(["aten::add.Tensor"]), ["float32"], home=True)) <= HOMES + 1  # and the models
+    assert len(plan(frozenset(["aten::add.Tensor"]), ["float32"], home=True)) <= HOMES + 1  # one more for the models

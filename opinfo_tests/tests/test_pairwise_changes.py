@@ -31,7 +31,7 @@ def test_a_fault_is_kept_once_for_each_check():
     assert set(faults) == {0, 1, 2}
     assert all(0 < len(found) <= FAULTS for found in faults.values())
     kinds = {kind for kind, _ in faults[2]}
-    assert kinds >= {"IndexError", "RuntimeError"}  # of its dimensions, and of its dtype
+    assert kinds >= {"IndexError", "RuntimeError"}  # for wrong dimensions, and for wrong dtypes
     assert len({text for _, text in faults[1]}) == len(faults[1])
 
 
@@ -55,7 +55,7 @@ def test_the_order_of_checks_is_seen():
 def test_elements_stand_at_the_numbers_of_a_call():
     case = freeze("aten::hardshrink", (X,), {}, "", "float32")
     found = {(other.args[0].dtype, other.kwargs["lambd"]): other for other in levelled(case)}
-    below = 0.5 * (1 - 2.0**-13)  # which float16 rounds to one half
+    below = 0.5 * (1 - 2.0**-13)  # float16 rounds this to one half
     values = found["float16", below].args[0].on(found["float16", below].buffers)
     assert np.float16(below) == 0.5 and {0.5, -0.5} <= {float(v) for v in values.flat}
     assert {dtype for dtype, _ in found} == {"float16", "bfloat16", "float32", "float64"}
@@ -97,7 +97,7 @@ def test_a_backend_computes_under_the_calls_default_dtype():
 
 
 class Wrong(type(load_backend("table"))):
-    """The table, under the usual default dtype always."""
+    """The table, always under the usual default dtype."""
 
     def __init__(self):
         super().__init__(torchnp.table)

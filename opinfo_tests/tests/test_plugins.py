@@ -1,4 +1,4 @@
-"""Backends that are not ours, each in a line: torch's CPU device, a torch.compile backend, ten plain NumPy functions."""
+"""Other backends, each made in a line: torch's CPU device, a torch.compile backend, ten NumPy functions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def outcomes(rows: list[dict[str, Any]]) -> dict[str, set[str]]:
 
 
 def test_torch_cpu_passes_everything():
-    """torch itself, as anybody's device: not one call fails."""
+    """torch's CPU, judged as a backend like any other, passes every call."""
     rows = judged(
         opinfo_tests.device("cpu"), "cat index_put sort rand_like linalg.svd view",
         f"float32 bfloat16 int64 {ERRORS}", 2,
@@ -73,14 +73,14 @@ def test_torch_cpu_passes_everything():
 
 
 def test_under_the_mode():
-    """The table as torch sees it: the same calls on tensors, under NumpyMode, with torch's own strides and storages."""
+    """The table inside torch: the same calls on tensors under NumpyMode, with torch's own strides and storages."""
     rows = judged(load_backend("numpy-mode"), "add cumsum softmax index_put as_strided", f"float32 int64 {ERRORS}", 2)
     assert len(rows) > 150
     assert {row["outcome"] for row in rows} <= {"pass", "unspecified"}
 
 
 def test_compiled():
-    """torch.compile of single operators: views, writes, random numbers and refusals included."""
+    """torch.compile with single operators, including views, writes, random numbers and refusals."""
     wanted = "add.Tensor add_.Tensor add.out transpose.int rand_like sin sum.dim_IntList mm"
     ops = frozenset(f"aten::{n}" for n in wanted.split())
     rows = judged(
@@ -92,7 +92,8 @@ def test_compiled():
 
 
 def test_what_torchs_compiler_does_is_no_fault_of_a_compiler():
-    """A dtype that it does not check, words of its own: torch's kernels behind it do the same. Wrong values they excuse not."""
+    """If torch's kernels called in the same place fail alike (an unchecked dtype, another message), the failure is
+    excused. Wrong values are never excused."""
     given = "own exp2 acos", f"float32 int64 {ERRORS}", 4, frozenset({"aten::acos", "aten::exp2_", "aten::roll.out"})
     rows = judged(opinfo_tests.compile("torchnp"), *given)
     assert {r["outcome"] for r in rows} == {*GOOD, REFUSED}
@@ -110,7 +111,7 @@ def test_what_torchs_compiler_does_is_no_fault_of_a_compiler():
 
 @pytest.mark.parametrize("library", ["strict", "torch"])
 def test_array_api(library):
-    """torchnp's portable rows on other libraries' arrays: every call in the library's dtypes is torch's."""
+    """torchnp's portable rows on arrays of other libraries: every call in the library's dtypes gives torch's result."""
     backend = load_backend(f"array-api-{library}")
     assert backend.name == f"array-api-{library}" and len(backend.ops) > 100
     rows = judged(
@@ -120,7 +121,7 @@ def test_array_api(library):
     ) + judged(backend, "_refs.fft.ifft2", "complex64", 8)  # fmt: skip
     assert len({r["op"] for r in rows}) >= 10
     assert {r["dtype"] for r in rows} >= {"float32", "int64", "bool", "complex64"}
-    assert any("bfloat16" in r["id"] for r in rows) == (library == "torch")  # the standard has no such dtype
+    assert any("bfloat16" in r["id"] for r in rows) == (library == "torch")  # the array API standard has no such dtype
     assert [(r["call"], r["message"]) for r in rows if r["outcome"] not in GOOD] == []
 
 
@@ -148,7 +149,7 @@ NUMPY_IS_NOT_TORCH = [
 
 @pytest.mark.parametrize(("op", "dtype", "outcome", "difference"), NUMPY_IS_NOT_TORCH)
 def test_ten_numpy_functions_differ(op, dtype, outcome, difference):
-    """Where NumPy is not torch the report says so, and which difference it is."""
+    """Where NumPy differs from torch, the report says so and names the difference."""
     said = [r.get("diagnosis", "") for r in ten() if (r["op"], r["dtype"], r["outcome"]) == (f"aten::{op}", dtype, outcome)]  # fmt: skip
     assert any(f"(difference: {difference})" in text for text in said), said
 
@@ -158,18 +159,21 @@ def test_ten_numpy_functions_differ(op, dtype, outcome, difference):
     [("sin", "float32"), ("sum", "float32"), ("sum", "int64"), ("mean", "float32"), ("reciprocal", "float32")],
 )
 def test_ten_numpy_functions_agree(op, dtype):
-    """Where NumPy is torch, every call passes."""
+    """Where NumPy agrees with torch, every call passes."""
     found = [r["outcome"] for r in ten() if (r["op"], r["dtype"]) == (f"aten::{op}", dtype)]
     assert found and set(found) <= set(GOOD)
 
 
 def test_ten_numpy_functions_are_ten():
-    """What a dict does not claim is not judged, and what it claims is."""
+    """Only operators in the dict are judged, and all of them."""
     assert {r["op"] for r in ten()} == set(TEN)
 
 
 def test_add_fails_only_with_alpha():
-    """np.add has no alpha. Without one it is torch's add, except for complex nan, which alpha=1 puts in both parts."""
+    """np.add has no alpha.
+
+    Without alpha it agrees with torch, except for complex nan, which alpha=1 puts into both parts.
+    """
     for row in ten():
         if row["op"] == "aten::add.Tensor" and row["outcome"] not in GOOD and row["sample"] == "add":
             spread = row["dtype"].startswith("complex") and "nan" in row["message"]
@@ -184,7 +188,7 @@ class Bytes:
 
 
 class Own(opinfo_tests.Backend):
-    """The third way: a library with arrays of its own."""
+    """A backend class for a library that has its own arrays."""
 
     name = "own"
     ops = frozenset({"aten::neg", "aten::relu"})
@@ -211,7 +215,7 @@ class Absence(Own):
 
 
 def test_raising_is_not_absence():
-    """What is claimed and raises NotImplementedError fails: absence is declared."""
+    """A claimed operator that raises NotImplementedError fails: missing operators must be declared."""
     rows = judged(Absence(), "neg", "float32", 5)
     assert rows and {r["outcome"] for r in rows} == {"spurious-error"}
 
@@ -249,10 +253,10 @@ def test_unknown_overload():
 
 
 def test_conform(tmp_path, capsys):
-    """A run from the command line; broken off and resumed it holds the same cases."""
+    """A run from the command line that is interrupted and resumed has the same cases."""
     whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
     (tmp_path / "gaps.toml").touch()
-    options = ["--backend", "opinfo_tests.tests.test_plugins:TEN", "--families", "pointwise,reduce,rearrange,moments"]
+    options = ["--backend", "opinfo_tests.tests.test_plugins:TEN", "--families", "pointwise,reduce,rearrange,variance"]
     options += ["--ops", "sin,flip", "--dtypes", "int64,bool", "--jobs", "0", "--gaps", str(tmp_path / "gaps.toml")]
     assert cli.main(["conform", *options, "--report", str(whole)]) == 1
     out = capsys.readouterr().out
@@ -274,7 +278,8 @@ def test_conform(tmp_path, capsys):
 
 
 def test_families_are_names_for_any_backend(capsys):
-    """A family has the operators of torchnp's family of that name; an unknown one is an error that lists them."""
+    """A family consists of the operators in torchnp's module of that name; an unknown family is an error that lists all
+    of them."""
     every = in_families("reduce,backward", registered())
     assert {"aten::sum", "aten::sigmoid_backward"} <= every and "aten::sin" not in every
     options = [
@@ -296,7 +301,7 @@ def test_families_are_names_for_any_backend(capsys):
 
 
 def test_invalid_run(monkeypatch, capsys):
-    """When the control is not green the run says nothing, and its exit status says that."""
+    """If the control run fails, nothing is reported, and the exit status says so."""
     broken = {n: Mutated(torchnp.table, n, "result-dtype")[n] for n in ("aten::sin", "aten::cos")}
     monkeypatch.setattr(controls, "TorchDevice", lambda device: opinfo_tests.table(broken, "broken"))
     arguments = ["--ops", "sin,cos", "--dtypes", "float32", "--jobs", "0"]
@@ -305,7 +310,7 @@ def test_invalid_run(monkeypatch, capsys):
 
 
 def test_too_few(monkeypatch, capsys):
-    """When fewer cases are collected than are recorded, the run fails even if all of them pass."""
+    """If fewer cases are collected than the file of counts says, the run fails even if all of them pass."""
     monkeypatch.setattr(command, "plan", lambda ops, dtypes, home: [Task("cos", "float32")])
     assert command.main(["--ops", "cos", "--draws", "0", "--jobs", "0"]) == 1
     out = capsys.readouterr().out
@@ -317,7 +322,7 @@ def test_too_few(monkeypatch, capsys):
 
 @pytest.mark.parametrize("more", [pytest.param([], marks=pytest.mark.weekly), ["-n", "2"]])
 def test_pytest_from_anywhere(more, tmp_path):
-    """``pytest --pyargs opinfo_tests`` knows its options in any directory and is strict about gaps, under xdist too."""
+    """``pytest --pyargs opinfo_tests`` has its options in any directory, and is strict about gaps, also under xdist."""
     (tmp_path / "mine.py").write_text(
         "import numpy as np\nfunctions = {'aten::neg': np.negative, 'aten::sign': np.sign}\n"
     )

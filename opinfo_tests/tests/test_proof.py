@@ -1,4 +1,5 @@
-"""The proof of the differences: small selections hold, and wrong listings, wrong answers and plain NumPy do not."""
+"""The proof of the differences: small selections pass; wrong listings, wrong results and unlisted NumPy behaviour
+fail."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from rich.console import Console
 import torchnp
 from opinfo_tests.backends.backend import Seen
 from opinfo_tests.case import Array, Case, whole
-from opinfo_tests.generate.samples.extra.all_rows import UNREACHED
+from opinfo_tests.generate.samples.extra.unreached import UNREACHED
 from opinfo_tests.proof import proof_command, template_helpers
 from opinfo_tests.proof import prove as proving
 from opinfo_tests.proof.all_amendments import AMENDMENTS, EXPECTATIONS
@@ -48,7 +49,7 @@ def accounts():
 
 
 def case_of(op, *args, **kwargs):
-    """A call of torch on ndarrays and numbers."""
+    """Call torch on ndarrays and numbers."""
     buffers = []
 
     def leaf(x):
@@ -111,7 +112,7 @@ def test_an_example_is_a_sighting_apart():
 
 
 def test_a_plain_argmax_fails_in_torch_s_place():
-    """What np.argmax would have to answer if it were torch: the proof does not excuse it."""
+    """An answer of np.argmax that would make it equal to torch; the proof does not excuse it."""
     op = "aten::argmax"
     case = case_of(op, np.array([False, True]))
     right = proving.oracle().execute(case)
@@ -174,8 +175,9 @@ def test_streams_are_foretold_from_the_words_of_numpy_s_generator(op, args):
     "change, how",
     [
         (lambda x: x, "by condition"),
-        (lambda x: x[::-1].copy(), "by condition"),  # what is a sample is not looked at further
-        (lambda x: x + 1e-3 * (x > 1.999), "unexplained"),  # the upper end does not belong to it
+        # A result that satisfies the condition of a sample is not examined further.
+        (lambda x: x[::-1].copy(), "by condition"),
+        (lambda x: x + 1e-3 * (x > 1.999), "unexplained"),  # the upper end is outside the interval
         (lambda x: x**3 / 4, "unexplained"),
         (lambda x: x.astype(np.float32), "unexplained"),
     ],
@@ -233,7 +235,8 @@ def test_no_window_is_written_outside_of_its_array():
 
 
 def test_the_counts_are_rewritten_when_that_is_asked(monkeypatch, tmp_path):
-    """They differ from machine to machine by a tie, and what ships is made of them: CI's run leaves them alone."""
+    """The counts differ by a few between machines, and a data file is made of them, so the run in CI does not rewrite
+    them."""
     monkeypatch.setattr(proof_command, "DATA", tmp_path / "proof.tsv")
     monkeypatch.setattr(proof_command, "prove", lambda ops, draws: {})
     proof_command.show_proof(Console(), None)

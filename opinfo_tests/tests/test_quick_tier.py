@@ -1,4 +1,4 @@
-"""Every quick twin (fast path) equals its body (the full kernel) on drawn arguments, exactly or within its tolerance.
+"""Every fast path equals the full kernel on drawn arguments, exactly or within its tolerance.
 
 A twin without draws here fails, and so does one that hardly ever accepts its draws.
 """
@@ -16,7 +16,7 @@ from torchnp.layout.apply import settler
 TWINS = {}
 for _name in sorted(torchnp.table):
     _row = REGISTERED.get(_name)
-    if _row is not None and _row.quick is not None and _row not in TWINS.values():  # other names of a row are left out
+    if _row is not None and _row.quick is not None and _row not in TWINS.values():  # a row's other names are left out
         TWINS[_name] = _row
 FLOATS = (dt.float32, dt.float64)
 MORE = (
@@ -37,7 +37,7 @@ shapes = st.lists(st.integers(0, 6), max_size=3).map(tuple)
 
 @st.composite
 def arrays(draw, shape=shapes, dtypes=MORE):
-    """An array of a dtype and layout: dense, transposed, every second element, expanded, a view with an offset."""
+    """Arrays of a dtype and layout: dense, transposed, every second element, expanded, or a view with an offset."""
     shape = draw(shape) if not isinstance(shape, tuple) else shape
     dtype = draw(st.sampled_from(dtypes))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -94,7 +94,7 @@ def rows(draw):
 
 @st.composite
 def added(draw):
-    """Operands of index_add, of one dtype and of shapes that fit for the most part."""
+    """Operands of index_add, mostly of one dtype and of shapes that fit."""
     m, n, k = draw(st.integers(0, 6)), draw(st.integers(0, 6)), draw(st.integers(0, 4))
     kind = draw(st.sampled_from(FLOATS))
     index = draw(arrays((k,), (dt.int64,)))
@@ -104,7 +104,7 @@ def added(draw):
 
 @st.composite
 def rows_to_normalise(draw):
-    """A tensor, the shape of its rows, weight and bias, of one dtype for the most part."""
+    """Arguments of a layer norm: a tensor, the shape of its rows, weight and bias, mostly of one dtype."""
     shape, kind = draw(st.lists(st.integers(2, 6), min_size=1, max_size=3).map(tuple)), draw(st.sampled_from(FLOATS))
     row = shape[draw(st.integers(0, len(shape) - 1)) :]
     other = draw(st.sampled_from([kind, kind, kind, *FLOATS]))
@@ -114,7 +114,7 @@ def rows_to_normalise(draw):
 
 @st.composite
 def rows_to_go_back(draw):
-    """The arguments of the gradient of a layer norm: of one dtype and of shapes that fit for the most part."""
+    """Arguments of the gradient of a layer norm: of one dtype and of shapes that fit."""
     x, row, *given = draw(rows_to_normalise())
     kept = (*x.shape[: x.ndim - len(row)], *(1 for _ in row))
     statistics = [draw(arrays(kept, (x.dtype,))) for _ in range(2)]
@@ -141,7 +141,8 @@ def channels(draw, backward=False):
 
 @st.composite
 def scores(draw, backward=False):
-    """Scores (N, C), a class of each, weights or none, a reduction and the class that does not count."""
+    """Arguments of nll_loss: scores (N, C), a class for each row, weights or none, a reduction and the ignored
+    class."""
     n, classes, kind = draw(st.integers(0, 6)), draw(st.integers(1, 5)), draw(st.sampled_from(FLOATS))
     target = np.abs(draw(arrays((n,), (dt.int64,)))) % (classes if draw(st.integers(0, 9)) else classes + 1)
     weight = None if draw(st.integers(0, 5)) else draw(arrays((classes,), (kind,)))
@@ -155,12 +156,12 @@ def scores(draw, backward=False):
 
 
 def call(*positional, **named):
-    """The arguments of a call as a strategy."""
+    """Return the arguments of a call as a strategy."""
     return st.tuples(st.tuples(*positional), st.fixed_dictionaries(named))
 
 
 def spread(strategy, *more, **named):
-    """The same, of a strategy that draws a list of arguments."""
+    """Return the arguments of a call, given a strategy that draws them as a list."""
     return st.tuples(st.tuples(strategy, st.tuples(*more)).map(lambda p: (*p[0], *p[1])), st.fixed_dictionaries(named))
 
 
@@ -219,14 +220,15 @@ def as_tuple(out):
 
 
 def spacing(scale, dtype):
-    """Units in the last place of magnitudes, those of the smallest normal number at least."""
+    """Return a unit in the last place of each magnitude, at least that of the smallest normal number."""
     tiny = float(np.finfo(dtype).tiny)
     with np.errstate(all="ignore"):
         return np.spacing(np.maximum(np.abs(scale), tiny).astype(dtype)).astype(np.float64)
 
 
 def equal(mine, theirs):
-    """Whether values are the same, nan for nan: NumPy's own comparison does not know the nan of ml_dtypes."""
+    """Return whether values are equal, with nan equal to nan; NumPy's own comparison does not recognize ml_dtypes'
+    nan."""
     return bool(((mine == theirs) | ((mine != mine) & (theirs != theirs))).all())
 
 
@@ -240,7 +242,7 @@ def check(quick, args, named, mine, theirs):
         return
     with np.errstate(all="ignore"):
         scale = np.broadcast_to(theirs if quick.scale is None else quick.scale(*args, **named), theirs.shape)
-        finite = np.isfinite(scale)  # where magnitudes overflow or are nan, so does one order of operations or another
+        finite = np.isfinite(scale)  # if magnitudes overflow or are nan, the result depends on the order of operations
         distance = np.abs(mine.astype(np.float64) - theirs.astype(np.float64)) / spacing(scale, theirs.dtype)
         assert (distance[finite] <= quick.ulp).all(), distance.max()
     if quick.scale is None:
@@ -248,14 +250,15 @@ def check(quick, args, named, mine, theirs):
 
 
 def holds(name, args, named):
-    """Whether a twin accepts a call; if so, assert that its result equals its body's, both laid out as in the table."""
+    """Return whether a fast path accepts a call; if so, assert that its result equals the full kernel's, in the same
+    layout."""
     row, settle = TWINS[name], settler(torchnp.table[name].schema) or (lambda out, *_: out)
     before = [x.tobytes() for x in args if isinstance(x, np.ndarray)]
     with np.errstate(all="ignore"):
-        mine = row.quick.function(*args, **named)  # a twin never raises
+        mine = row.quick.function(*args, **named)  # a fast path never raises
         if mine is None:
             return False
-        theirs = row.body(*args, **named)  # and takes nothing that its body refuses
+        theirs = row.body(*args, **named)  # a fast path accepts nothing that the full kernel refuses
     mine, theirs = mine if row.quick.placed else settle(mine, args, named), settle(theirs, args, named)
     assert before == [x.tobytes() for x in args if isinstance(x, np.ndarray)]
     for m, t in zip(as_tuple(mine), as_tuple(theirs), strict=True):
@@ -288,13 +291,13 @@ def test_a_twin_gives_what_its_body_gives(name, examples):
          st.sampled_from([0, [0], None, "no"]), max_size=2))  # fmt: skip
 @example([np.ones((2, 2), np.float32), [0], False, None, None], {})
 def test_what_does_not_fit_is_refused_as_by_the_body(name, args, named):
-    """For any arguments, the kernel has the same result or error with its twin as without."""
+    """For any arguments, the kernel has the same result or error with and without its fast path."""
     kernel, plain = torchnp.table[name], without(name)
 
     def outcome(f):
         try:
             return "value", [x.tolist() for x in as_tuple(f(*args, **named))]
-        except Exception as error:  # whatever is raised is compared
+        except Exception as error:  # any exception is compared
             return type(error), str(error)
 
     found, expected = outcome(kernel), outcome(plain)
@@ -308,7 +311,7 @@ def without(name):
 
 
 def test_a_twin_takes_no_argument_that_its_overload_lacks():
-    """One twin serves overloads of several schemas: ``max`` has no ``dim``, ``amax`` has."""
+    """One fast path serves overloads with several schemas: ``max`` has no ``dim``, ``amax`` has."""
     x = np.ones((2, 2), np.float32)
     for name, row in REGISTERED.items():
         if row.quick is not None and name in torchnp.table:
@@ -320,5 +323,5 @@ def test_a_twin_takes_no_argument_that_its_overload_lacks():
 
 
 def test_why():
-    """What rounds otherwise says why that is torch's answer as well."""
+    """A fast path that rounds differently gives a reason why its result is also torch's."""
     assert all(row.quick.why for row in TWINS.values() if row.quick.ulp)

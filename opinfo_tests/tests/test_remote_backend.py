@@ -1,4 +1,5 @@
-"""The remote tensor as a backend: torch's answers over every transport, refusals apart, and a server for each process."""
+"""The remote tensor as a backend: torch's results over every transport, apart from refusals; each worker has its own
+server."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from torchnp import rpc
 REASONS = {"a handle is not resized", "the shapes of results depend on values", "values are read on the client"}
 
 
-# The operators are the same over each: what a transport itself does is tried in torchnp/tests/rpc.
+# The operators are the same over each transport. The transports themselves are tested in torchnp/tests/rpc.
 DAILY = ("local", "grpcs")
 
 
@@ -40,7 +41,7 @@ def backend(request):
 
 
 def call(op: str, *args, **kwargs) -> Case:
-    """A case of arrays of their own and other arguments."""
+    """Return a case with its own copies of the arrays and other arguments."""
     buffers: list[np.ndarray] = []
 
     def leaf(x):
@@ -58,7 +59,7 @@ def outcome(backend: Remote, case: Case) -> str:
 
 
 def test_a_family_on_each_transport(backend):
-    """Reductions: every call is torch's, or refused by policy, with a reason, and not counted."""
+    """Reductions: every call gives torch's result, or is refused by policy with a reason and not counted."""
     tasks = [Task(s, d) for s in ("amax", "cumsum", "nonzero", "equal") for d in ("float32", "int64", "bool")]
     tally = Tally()
     for kind, value in run_here(tasks, backend, Options(limit=4)):
@@ -92,7 +93,7 @@ def test_a_sample_of_all_calls_on_each_transport(backend):
 
 
 def test_a_session_that_has_ended(backend):
-    """Another takes its place, on another server where that has died too."""
+    """A new session replaces one that has ended, on another server if that has died, too."""
     case = call("aten::neg", np.arange(4.0))
     assert outcome(backend, case) == "pass"
     backend.session.close()
@@ -106,14 +107,14 @@ def test_a_session_that_has_ended(backend):
 
 
 def pid_of(server: ServerProcess) -> int:
-    """The server's process, a child of the one that holds it."""
+    """Return the server's process, a child of the process that keeps servers."""
     holder = server.holder.pid
     with open(f"/proc/{holder}/task/{holder}/children") as children:
         return int(children.read().split()[0])
 
 
 def test_the_server_ends_with_its_process():
-    """A worker that is killed leaves no server behind."""
+    """A worker that is killed leaves no server running."""
     code = (
         "import time\nfrom opinfo_tests.backends.remote_backend import ServerProcess\n"
         "from opinfo_tests.tests.test_remote_backend import pid_of\nprint(pid_of(ServerProcess()), flush=True)\ntime.sleep(60)"
@@ -128,7 +129,8 @@ def test_the_server_ends_with_its_process():
 
 
 def test_windows_of_one_memory():
-    """Strides, offsets and what arguments share are the case's: a write through one window is seen in the other."""
+    """Strides, offsets and shared memory of arguments are the case's: a write through one window is visible in the
+    other."""
     memory = np.arange(12, dtype=np.float32).view(np.uint8)
     rows, column = Array(0, "float32", (2, 3), (24, 8), 4), Array(0, "float32", (3,), (4,), 0)
     backend = load_backend("remote-local")
@@ -140,7 +142,7 @@ def test_windows_of_one_memory():
 
 
 class Faulty(Remote):
-    """A server with three kernels that are wrong in ways that values alone do not show."""
+    """A server with three kernels whose faults the values alone do not show."""
 
     def _connected(self):
         def kernel(name, run):
@@ -162,9 +164,9 @@ def test_what_values_do_not_show():
     backend = Faulty("local")
     x = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
     assert outcome(backend, call("aten::neg", x)) == "pass"
-    assert outcome(backend, call("aten::transpose.int", x, 0, 1)) == "wrong-alias"  # a copy
-    assert outcome(backend, call("aten::sin", x)) == "wrong-alias"  # its argument is written
-    assert outcome(backend, call("aten::abs_", x)) == "wrong-value"  # what should be is not
+    assert outcome(backend, call("aten::transpose.int", x, 0, 1)) == "wrong-alias"  # the result is a copy
+    assert outcome(backend, call("aten::sin", x)) == "wrong-alias"  # the argument is written
+    assert outcome(backend, call("aten::abs_", x)) == "wrong-value"  # the argument is not written
 
 
 def test_errors_are_judged_and_refusals_counted_apart():

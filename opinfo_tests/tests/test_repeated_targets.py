@@ -1,4 +1,5 @@
-"""Lists that hold an array twice: what the second call magnifies is unspecified, a wrong first call is wrong."""
+"""Lists that contain an array twice: a difference that the second call amplifies is unspecified; a wrong first call is
+wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from opinfo_tests.run.runner import run_case
 
 
 def outcome(ulps: int, repeated: bool = True) -> str:
-    """The verdict on tangents that are ``ulps`` off each time."""
+    """Return the verdict on tangents that are off by ``ulps`` in each call."""
 
     def tan_(self):
         for x in self:

@@ -1,4 +1,5 @@
-"""Repro scripts run alone: a wrong backend's shows the difference and exits with 1, a right one's exits with 0."""
+"""Repro scripts run by themselves: for a wrong backend they print the difference and exit with 1, for a right one with
+0."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ WRONG = opinfo_tests.table(
 )
 
 
-# Two on one line, and a conditional one: the script has the one that was called.
+# Two functions on one line, of which one is chosen by a condition: the script contains the one that was called.
 PAIR = {"aten::sin": lambda self: np.cos(self), "aten::cos": lambda self: np.sin(self) * 2}  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def case_of(op: str, *args: Any, **kwargs: Any) -> Case:
 
 
 def run_script(case: Case, backend: Any, tmp_path: Path, alone: bool = False) -> subprocess.CompletedProcess:
-    """Run a case's script: in a process of its own, or in this one, which has imported torch already."""
+    """Run a case's script in its own process, or in this process, which has already imported torch."""
     verdict, seconds = run_case(case, TorchDevice("cpu"), backend)
     text = script(case, row_of(case, verdict, seconds), backend)
     assert not re.search(r"import.*opinfo_tests", text)
@@ -150,7 +151,7 @@ class Boxed(opinfo_tests.Backend):
 
 @pytest.mark.parametrize("wrong", [0, 1])
 def test_backend_class_has_a_script(wrong, tmp_path, monkeypatch):
-    """A class with arrays of its own is imported by its name and called as the harness calls it."""
+    """A backend class with its own arrays is imported by name and called as the harness calls it."""
     (tmp_path / f"boxes{wrong}.py").write_text(OTHER.replace("WRONG", str(wrong)))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

@@ -1,4 +1,4 @@
-"""The harness's rooms: each imports from those before it alone, and no module imports itself by way of others."""
+"""The harness's packages: each imports only from those listed before it, and there are no import circles."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Failures are shrunk whatever they came from: to a few elements, in the same way wrong, under the same id."""
+"""Failures from any source are shrunk to a few elements; they fail in the same way and keep their id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from opinfo_tests.tests.mutants import MUTATIONS, Mutated
 
 ORACLE = TorchDevice("cpu")
 
-# overload, OpInfo entry, mutation, and how many elements and arguments its smallest failure may have
+# overload, OpInfo entry, mutation, and the largest number of elements and of arguments of the shrunk failure
 MUTANTS = [
     ("add.Tensor", "add", "alpha-ignored", 3),
     ("mul.Tensor", "mul", "one-ulp", 4),
@@ -43,7 +43,7 @@ MUTANTS = [
 
 
 def failing(op: str, source: str, table: Any, outcome: str) -> Case:
-    """Return the case of most elements that fails so among an entry's first samples."""
+    """Return the largest of an entry's first cases that fails in this way."""
     backend, found = Table(table), []
     recorder = Recorder(lambda name: name == op, found.append)
     for _ in samples_of(Task(source, "float32"), recorder):
@@ -70,7 +70,7 @@ def test_mutants_shrink_to_a_few_elements(op, source, mutation, most):
 
 
 def test_what_is_shared_stays_shared():
-    """A failure that needs two windows on one memory keeps them."""
+    """A failure that needs two windows on one memory keeps both."""
     x = torch.arange(40.0).reshape(4, 10)
     case = freeze("aten::copy_", (x[:, 1:], x[:, :-1]), {}, "test", "")
     shares = lambda c: ("shared" if len({a.buffer for a in c.arrays()}) == 1 and weight(c)[0] else "apart", "")
@@ -96,7 +96,7 @@ SQRT = {"aten::sqrt": cube_roots}
 
 
 def test_repro_scripts_hold_the_shrunk_call(tmp_path, capsys):
-    """From the command line: the script is of the simpler call, keeps the id, and still shows the difference."""
+    """From the command line: the script has the shrunk call, keeps the id, and still shows the difference."""
     options = [
         "--backend",
         "opinfo_tests.tests.test_shrink:SQRT",

@@ -1,4 +1,4 @@
-"""No option turns anything off in silence: what a run leaves out is counted and named in its last line."""
+"""No option skips anything silently: calls that a run leaves out are counted and named in its last line."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ def test_of_other_dtypes():
     x = torch.ones(2)
     call = lambda *args, source="drawn/add": freeze("aten::add.Tensor", args, {}, source, "20")
     assert not of_other_dtypes(call(x, x), ["float32"]) and of_other_dtypes(call(x, x.double()), ["float32"])
-    assert not of_other_dtypes(call(x, x.long()), ["float32"])  # as an index stands beside an array
+    assert not of_other_dtypes(call(x, x.long()), ["float32"])  # an index has another dtype than its array
     assert of_other_dtypes(call(x.long(), x.long()), ["float32"])
-    assert not of_other_dtypes(call(x.double(), x, source="add"), ["float32"])  # a sample's dtype is its entry's
+    # The dtype of a sample is that of its entry.
+    assert not of_other_dtypes(call(x.double(), x, source="add"), ["float32"])
 
 
 def test_nothing_judged_says_what_is_not_claimed(capsys):

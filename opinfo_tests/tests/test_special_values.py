@@ -1,4 +1,4 @@
-"""Special values in the place of a call's own, and the list of what is hardly tried."""
+"""Special values in place of a call's own values, and the list of operators that few calls test."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_sums_get_nothing_that_an_order_decides():
 
 
 def test_nothing_is_planted_where_an_operator_takes_no_such_values():
-    assert planted(call("aten::sum", torch.arange(4)), "nan") is None  # integers
+    assert planted(call("aten::sum", torch.arange(4)), "nan") is None  # integers have no nan
     assert planted(call("aten::linalg_inv", torch.eye(3)), "nan") is None
     assert planted(call("aten::exp.out", torch.ones(0), out=torch.ones(0)), "nan") is None
 
@@ -94,7 +94,8 @@ def test_what_is_hardly_tried_has_a_reason(tmp_path):
     unknown = held(found, names, names, path)
     assert unknown[0] == "aten::neg: 0 calls" and "no line of" in unknown[1]
     assert held(found[:1], names, names, path) == [f"{path}:2: aten::su* is tried now: delete calls"]
-    assert held([], ["aten::sum"], [*names, "aten::sub"], path) == []  # not all that the line means was judged
+    # The line stays if not all operators that it matches were judged.
+    assert held([], ["aten::sum"], [*names, "aten::sub"], path) == []
     assert "is no overload" in held([], [], ["aten::neg"], path)[0]
     path.write_text("aten::su*\tcalls\n")
     with pytest.raises(SystemExit, match="a reason"):

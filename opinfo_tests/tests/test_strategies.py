@@ -1,4 +1,5 @@
-"""Drawn calls: the same for a seed, mostly accepted by torch, varied, and failures of wrong kernels shrunk to a few elements."""
+"""Drawn calls: the same for a seed, mostly accepted by torch, varied; failures of wrong kernels shrink to a few
+elements."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from opinfo_tests.run.runner import Judge, Options, run_case, run_one
 
 ORACLE = TorchDevice("cpu")
 OWN = opinfo_tests.table(torchnp.table, "torchnp")
-# One or two of each family, with the share of draws that torch must accept.
+# One or two operators of each family, with the share of drawn calls that torch must accept.
 ACCEPTED = {
     "aten::add.Tensor": 0.7, "aten::sin": 0.8, "aten::var.correction": 0.6, "aten::cat": 0.5, "aten::view": 0.6, "aten::gather": 0.6,
     "aten::index.Tensor": 0.5, "aten::mm": 0.6, "aten::linalg_inv_ex": 0.5, "aten::conv2d": 0.5, "aten::max_pool2d_with_indices": 0.5,
@@ -53,7 +54,7 @@ def test_every_functional_overload_has_a_strategy():
 
 
 def test_forms_that_write_are_drawn_from_their_functional_form():
-    own = [n for n in torchnp.table if not is_other(n)]  # other tests may have met other libraries
+    own = [n for n in torchnp.table if not is_other(n)]  # other tests may have loaded other libraries
     writing = [n for n in own if schemas()[n].mutates or schemas()[n].is_out]
     drawn = drawable(writing)
     assert len(drawn) > 0.8 * len(writing)
@@ -61,7 +62,8 @@ def test_forms_that_write_are_drawn_from_their_functional_form():
         found = draws(op, 12)
         assert {case.op for case in found} <= {op}
     outs = [case.kwargs["out"] for case in draws("aten::mul.out", 60)]
-    assert {out.dtype for out in outs} > {"float32", "float64", "int64"}  # as the result, wider, of integers
+    # Dtypes of ``out``: the result's, wider ones, and integers.
+    assert {out.dtype for out in outs} > {"float32", "float64", "int64"}
     assert any(out.shape == (0,) for out in outs) and any(out.shape[-1:] == (2,) for out in outs)
     assert {case.args[0].shape for case in draws("aten::mul_.Tensor", 60)} > {(1,), ()}
 
@@ -77,7 +79,7 @@ def test_targets_lie_in_other_memory():
     strides = {case.args[0].strides for case in draws("aten::sin_", 40) if len(case.args[0].shape) > 1}
     assert any(0 in s for s in strides)  # expanded
     assert any(s[0] and s[0] < s[-1] for s in strides)  # permuted
-    assert any(min(s) > 8 for s in strides)  # spread
+    assert any(min(s) > 8 for s in strides)  # every few elements of a larger array
 
 
 def test_draws_are_the_same_for_a_seed_and_move_with_it():
@@ -90,12 +92,12 @@ def test_a_call_is_drawn_once_and_more_go_on_where_fewer_end():
     few, many = draws("aten::maximum", 20), draws("aten::maximum", 150)
     assert [c.id for c in many[:20]] == [c.id for c in few]
     assert len({c.digest for c in many}) == 150
-    assert len(draws("prims::maximum_value", 150)) == 20  # one for each dtype: there are no others
+    assert len(draws("prims::maximum_value", 150)) == 20  # one call for each dtype: no others exist
 
 
 @st.composite
 def calls(draw, op):
-    """A call of an overload, as a case that hypothesis can shrink."""
+    """Return a call of an overload as a case that hypothesis can shrink."""
     return call_of(op, draw(st.randoms(use_true_random=False)), draw(st.randoms(use_true_random=False)))
 
 
@@ -202,7 +204,7 @@ def test_a_call_comes_in_each_other_dtype_and_partly_in_other_memory():
     assert plain == [turn % 2 == 0 for turn in range(len(others))]
     assert list(
         recast(next(iter(draws("aten::gru_cell", 1))))
-    )  # of which torch takes the sizes on trust, not the dtypes
+    )  # for these arguments torch checks the dtypes, but not the sizes
     assert not list(recast(next(iter(draws("aten::arange", 1)))))
 
 
@@ -226,5 +228,5 @@ def test_calls_without_elements_are_as_torch_makes_them():
     assert 3 < len(found) <= EMPTIED and len({c.digest for c in found}) == len(found)
     assert all(any(0 in a.shape for a in c.arrays()) for c in found)
     steps = {a.strides[-1] == DTYPES[a.dtype].itemsize for c in found for a in c.arrays() if a.shape and 0 in a.shape}
-    assert steps == {True}  # and not zero, as NumPy has it
-    assert not list(emptied("aten::_fused_sdp_choice", 0))  # torch divides by the number of heads, and dies
+    assert steps == {True}  # not zero, which NumPy accepts
+    assert not list(emptied("aten::_fused_sdp_choice", 0))  # torch divides by the number of heads, and crashes

@@ -1,4 +1,7 @@
-"""Calls of operators that take their arguments on trust: what torch dies of, or answers in another way each time, is not offered."""
+"""Calls of operators that do not validate their arguments.
+
+Calls that crash torch, or whose results vary, are not judged.
+"""
 
 import os
 import signal
@@ -16,7 +19,7 @@ from opinfo_tests.generate.task import BROKEN
 
 @pytest.fixture
 def answering(monkeypatch):
-    """Have the forked process answer calls by what is said of their digests."""
+    """Make the forked process answer calls according to a table of their digests."""
     ways = {}
 
     def execute(self, case):

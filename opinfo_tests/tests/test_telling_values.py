@@ -1,4 +1,4 @@
-"""Calls that are made by rule: each pair of dtypes, special numbers, overflow, nan beside each option, equal sizes."""
+"""Calls made by rule: each pair of dtypes, special numbers, overflow, nan with each option, equal sizes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_pair_of_dtypes_meets_in_each_form(op):
             found.add((one.dtype, two.dtype, bool(one.shape), bool(two.shape)))
     wanted = {(a, b, *form) for a, b in permutations(USUAL, 2) for form in ((True, True), (True, False), (False, True))}
     assert wanted <= found
-    if op not in ("aten::add.Tensor", "aten::mul.Tensor"):  # of the others torch takes no number for a tensor
+    if op not in ("aten::add.Tensor", "aten::mul.Tensor"):  # the others accept no number for a tensor
         return
     numbers = {(case.arrays()[0].dtype, type(case.args[1])) for case in task(op) if len(case.arrays()) == 1}
     assert {(name, kind) for name in USUAL for kind in (bool, int, float, complex)} <= numbers

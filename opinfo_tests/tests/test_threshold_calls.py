@@ -1,4 +1,4 @@
-"""Calls around thresholds: what kernels compare with them, and on which sides the calls lie."""
+"""Calls around thresholds: which quantities kernels compare with them, and on which sides the calls lie."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_sizes_just_below_at_and_above(shape, sizes):
 
 @pytest.fixture(scope="module")
 def drawn():
-    """The calls of one operator, by their numbers of elements."""
+    """Return the calls of one operator, by their number of elements."""
     cases, (task,) = [], threshold_calls.threshold_tasks(frozenset(["aten::fmod.Tensor"]))
     for _ in threshold_calls.run_at_thresholds(task, Recorder("aten::fmod.Tensor".__eq__, cases.append), 0):
         pass

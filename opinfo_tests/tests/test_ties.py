@@ -1,4 +1,4 @@
-"""Indices among equal values: others that pick the same values are unspecified, those that do not are wrong."""
+"""Indices of equal values: other indices that pick the same values are unspecified, and all others are wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = torch.tensor([[2.0, 1.0, 2.0, float("nan"), 1.0, 2.0, float("nan")]])
 
 
 def outcome(op, change, *args, **kwargs):
-    """The verdict on torchnp's kernel with its last result, the index, changed."""
+    """Return the verdict on torchnp's kernel if its last result, the index, is changed."""
 
     def row(*a, **k):
         out = torchnp.table[op](*a, **k)

@@ -1,4 +1,5 @@
-"""The figures of docs/verification.md are a report's: the script adds up rows, and the table is that of the committed results."""
+"""The figures of docs/verification.md come from a report: the script adds up its rows, and the page has the committed
+results."""
 
 from __future__ import annotations
 

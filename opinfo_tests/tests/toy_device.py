@@ -1,4 +1,4 @@
-"""A device under PrivateUse1 in pure Python, with a few kernels: what `opinfo_tests.device` is tested on.
+"""A device under PrivateUse1 in pure Python, with a few kernels, for tests of `opinfo_tests.device`.
 
 Its tensors are torch's own, on memory that is an ndarray's; its kernels are torch's for the CPU on the same memory.
 """
@@ -18,7 +18,7 @@ CPU = torch._C.DispatchKey.CPU
 aten = torch.ops.aten
 VIEWS = "view as_strided view.dtype"
 KERNELS = "add.Tensor mul.Tensor sin neg sum.dim_IntList add_.Tensor"
-WRONG = "cos"  # computes sines
+WRONG = "cos"  # this operator computes sines
 
 
 def made(shape: Any, strides: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -43,7 +43,7 @@ def rows(shape: Any) -> list[int]:
 
 
 def on_cpu(x: Any) -> Any:
-    """The same memory as a tensor of the CPU."""
+    """Return a CPU tensor on the same memory."""
     if not isinstance(x, torch.Tensor) or x.device.type != "toy":
         return torch.device("cpu") if isinstance(x, torch.device) else x
     storage = x.untyped_storage()

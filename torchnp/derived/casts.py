@@ -1,4 +1,4 @@
-"""torch's write rules: which results an in-place op or ``out=`` may write into which arrays, and the errors otherwise.
+"""torch's rules for the dtypes that an in-place op or ``out=`` may write to, and its errors if they do not fit.
 
 For ``out=`` torch has many rules; an op's rule depends on how torch implements it. The default is the rule for
 elementwise loops: the result's dtype must be castable to that of ``out=``. Overloads that torch generates from the

@@ -18,6 +18,7 @@ import torch
 
 from torchnp.device import (
     autocast,
+    convert,
     device_streams,
     dlpack,
     extension,
@@ -26,11 +27,10 @@ from torchnp.device import (
     management,
     module,
     nested,
-    shared_memory,
 )
 from torchnp.device._private import DeviceGuard, DeviceHooks, set_up_device
 
-NAME = shared_memory.DEVICE
+NAME = convert.DEVICE
 
 _module = module.Module()
 set_up_device(NAME, _module, DeviceHooks(), DeviceGuard())

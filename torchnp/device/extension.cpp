@@ -64,7 +64,7 @@ struct Guard : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1> {
   }
 } guard;
 
-// A device tensor on an array's memory: `shared_memory.wrap`.
+// A device tensor on an array's memory: `convert.wrap`.
 PyObject* wrap(PyObject*, PyObject* argument) {
   HANDLE_TH_ERRORS
   if (!PyArray_CheckExact(argument)) return PyObject_CallOneArg(wrap_by_python, argument);
@@ -90,7 +90,7 @@ PyObject* wrap(PyObject*, PyObject* argument) {
   END_HANDLE_TH_ERRORS
 }
 
-// An array on a device tensor's memory: `shared_memory.share`.
+// An array on a device tensor's memory: `convert.share`.
 PyObject* share(PyObject*, PyObject* argument) {
   HANDLE_TH_ERRORS
   if (!THPVariable_Check(argument)) return PyObject_CallOneArg(share_by_python, argument);

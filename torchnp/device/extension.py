@@ -1,6 +1,6 @@
 """The optional extension in C++: ``TORCHNP_DEVICE_EXTENSION=1`` builds it at the first ``import torchnp.device``.
 
-It replaces the Python functions of `shared_memory` that convert between arrays and tensors. It adds an allocator and
+It replaces the Python functions of `convert` that convert between arrays and tensors. It adds an allocator and
 the generator ``torch.Generator("np")``, which torch accepts only from C++. Everything except this generator works
 without the extension. torch caches the build in its extensions folder (``TORCH_EXTENSIONS_DIR``).
 """

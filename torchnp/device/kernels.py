@@ -19,10 +19,11 @@ import torch
 
 import torchnp
 from torchnp.core import libraries
-from torchnp.device import nested, on_cpu, shared_memory
+from torchnp.device import convert, nested, on_cpu
 from torchnp.device._private import by_cpu, is_overload, overload
 from torchnp.dtypes import default_dtype, get_default_dtype
-from torchnp.interop import convert, kernel_runner, ops_left_to_torch
+from torchnp.interop import convert as cpu_convert
+from torchnp.interop import kernel_runner, ops_left_to_torch
 from torchnp.interop._private import OpOverload, has_kernel, schema_of
 from torchnp.interop.convert import NUMPY_DTYPE, as_torchs
 from torchnp.interop.mode import MissingKernelError
@@ -38,19 +39,19 @@ fallbacks: Counter[str] = Counter()
 
 allow_fallback = False
 
-_RUNNER = kernel_runner.Runner(shared_memory)
+_RUNNER = kernel_runner.Runner(convert)
 
 
 class _Both:
     """Memory access for operators whose arguments may be on the device or on the CPU."""
 
-    DEVICE, SPOKEN = shared_memory.DEVICE, shared_memory.SPOKEN
-    share = to_numpy = staticmethod(shared_memory.share_any)
-    check_index = staticmethod(shared_memory.check_index)
+    DEVICE, SPOKEN = convert.DEVICE, convert.SPOKEN
+    share = to_numpy = staticmethod(convert.share_any)
+    check_index = staticmethod(convert.check_index)
     wrap, to_torch, address = (
-        staticmethod(shared_memory.wrap),
-        staticmethod(shared_memory.to_torch),
-        staticmethod(shared_memory.address),
+        staticmethod(convert.wrap),
+        staticmethod(convert.to_torch),
+        staticmethod(convert.address),
     )
 
 
@@ -130,7 +131,7 @@ def _lazy(name: str) -> Callable[..., Any]:
             raise as_torchs(error) from None
         except (kernel_runner.Foreign, kernel_runner.OnMeta) as reason:
             device = kwargs.get("device")
-            if device is not None and torch.device(device).type != shared_memory.DEVICE:
+            if device is not None and torch.device(device).type != convert.DEVICE:
                 return _elsewhere(name, call, args, kwargs)
             words = "Expected all tensors to be on the same device, but found at least two devices, np:0 and meta!"
             raise RuntimeError(str(reason) or words) from None
@@ -154,7 +155,7 @@ def _run_of(name: str) -> kernel_runner.Run:
     run = ops_left_to_torch.deterministic(
         func, ops_left_to_torch.sparse_gradients(func, made, partial(on_cpu.compute_on_cpu, func))
     )
-    return on_torchs_stream(run, shared_memory.DEVICE) if is_random(func) else run
+    return on_torchs_stream(run, convert.DEVICE) if is_random(func) else run
 
 
 _TO_SPARSE = ("aten::_to_sparse", "aten::sparse_mask", "aten::_sparse_mask_projection")
@@ -188,10 +189,10 @@ def _missing(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     if target.device.type == "cpu":
-        target.copy_(convert.wrap(np.asarray(shared_memory.to_numpy(source), order="C")))
+        target.copy_(cpu_convert.wrap(np.asarray(convert.to_numpy(source), order="C")))
     else:
-        seen = shared_memory.seen_through(target, shared_memory.share_any(source))
-        torchnp.table["aten::copy_"](shared_memory.physical(target), seen)
+        seen = convert.seen_through(target, convert.share_any(source))
+        torchnp.table["aten::copy_"](convert.physical(target), seen)
     return target
 
 
@@ -226,8 +227,8 @@ def grow(storage: torch.UntypedStorage, nbytes: int) -> None:
     """Grow a storage to at least ``nbytes`` bytes, for all tensors that share it."""
     if nbytes > storage.nbytes():
         grown = np.zeros(nbytes, np.uint8)
-        grown[: storage.nbytes()] = shared_memory.bytes_of(storage)
-        shared_memory.hold(storage, grown)
+        grown[: storage.nbytes()] = convert.bytes_of(storage)
+        convert.hold(storage, grown)
 
 
 _AS_STRIDED = by_cpu(aten.as_strided.default)
@@ -254,9 +255,9 @@ def _set_source(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
 def _pack(tensor: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Run ``_pack_padded_sequence``, with the lengths and the resulting batch sizes on the CPU."""
     data, sizes = torchnp.table["aten::_pack_padded_sequence"](
-        shared_memory.share_any(tensor), shared_memory.share_any(lengths), batch_first
+        convert.share_any(tensor), convert.share_any(lengths), batch_first
     )
-    return shared_memory.wrap(data), convert.wrap(sizes)
+    return convert.wrap(data), cpu_convert.wrap(sizes)
 
 
 def _may_take_data(tensor: torch.Tensor, data: torch.Tensor) -> bool:
@@ -264,7 +265,7 @@ def _may_take_data(tensor: torch.Tensor, data: torch.Tensor) -> bool:
 
     torch's own list of device pairs lacks PrivateUse1, so ``Module.to`` would make new parameters.
     """
-    return {tensor.device.type, data.device.type} <= {"cpu", shared_memory.DEVICE} and tensor.layout == data.layout
+    return {tensor.device.type, data.device.type} <= {"cpu", convert.DEVICE} and tensor.layout == data.layout
 
 
 _FLOAT_HISTC = _lazy("aten::histc")

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from torchnp.device import shared_memory
-from torchnp.device.shared_memory import Device, check_index
+from torchnp.device import convert
+from torchnp.device.convert import Device, check_index
 
 
 def memory_allocated(device: Device = None) -> int:
@@ -29,7 +29,7 @@ def memory_allocated(device: Device = None) -> int:
             storage = x.untyped_storage()
         else:
             continue
-        if storage.device.type == shared_memory.DEVICE and storage.nbytes():
+        if storage.device.type == convert.DEVICE and storage.nbytes():
             held[storage.data_ptr()] = max(storage.nbytes(), held.get(storage.data_ptr(), 0))
     return sum(held.values())
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from torchnp.device import kernels, shared_memory
+from torchnp.device import convert, kernels
+from torchnp.device.convert import check_index
 from torchnp.device.device_streams import StreamFunctions
 from torchnp.device.management import Management
-from torchnp.device.shared_memory import check_index
 
 
 class Module(Management, StreamFunctions, types.ModuleType):
@@ -75,18 +75,18 @@ def storages_here() -> None:
     make = torch.UntypedStorage.__new__
 
     def new(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:
-        if device is None or torch.device(device).type != shared_memory.DEVICE:
+        if device is None or torch.device(device).type != convert.DEVICE:
             return make(cls, *args, **kwargs if device is None else kwargs | {"device": device})
         check_index(device)
         size = args[0] if args else 0
         given = None if isinstance(size, int) else list(size)
         array = np.zeros(size, np.uint8) if given is None else np.array(given, np.uint8)
-        return shared_memory.wrap(array).untyped_storage()
+        return convert.wrap(array).untyped_storage()
 
     def np_(self: torch.UntypedStorage, device: Any = None, non_blocking: bool = False) -> torch.UntypedStorage:
-        if self.device.type == shared_memory.DEVICE:
+        if self.device.type == convert.DEVICE:
             return self
-        made: Any = new(torch.UntypedStorage, self.nbytes(), device=shared_memory.DEVICE)
+        made: Any = new(torch.UntypedStorage, self.nbytes(), device=convert.DEVICE)
         return made.copy_(self, non_blocking)
 
     torch.UntypedStorage.__new__ = new  # type: ignore[method-assign]

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from torchnp.device import shared_memory
+from torchnp.device import convert
 from torchnp.device._private import by_cpu, overload, overloads_under
-from torchnp.interop import convert
+from torchnp.interop import convert as cpu_convert
 from torchnp.interop._private import OpOverload, has_kernel, schema_of
 
 aten = torch.ops.aten
@@ -43,13 +43,13 @@ class _Twins:
 
     def down(self, x: Any) -> Any:
         if isinstance(x, torch.Tensor):
-            twin = _parts_as(x, self._memory_of) if x.device.type == shared_memory.DEVICE else x
+            twin = _parts_as(x, self._memory_of) if x.device.type == convert.DEVICE else x
             self._kept.append(twin)
             self._originals[id(twin)] = x
             return twin
         if isinstance(x, (list, tuple)):
             return [self.down(v) for v in x]
-        on_device = isinstance(x, torch.device) and x.type == shared_memory.DEVICE
+        on_device = isinstance(x, torch.device) and x.type == convert.DEVICE
         return torch.device("cpu") if on_device else x
 
     def up(self, x: Any) -> Any:
@@ -60,11 +60,11 @@ class _Twins:
 
     @staticmethod
     def _memory_of(x: torch.Tensor) -> torch.Tensor:
-        return convert.to_torch(shared_memory.to_numpy(x.detach()))
+        return cpu_convert.to_torch(convert.to_numpy(x.detach()))
 
     @staticmethod
     def _on_device(x: torch.Tensor) -> torch.Tensor:
-        return shared_memory.to_torch(convert.to_numpy(x))
+        return convert.to_torch(cpu_convert.to_numpy(x))
 
     def write_back(self, twin: torch.Tensor) -> None:
         """Copy a written CPU tensor (``twin``) back to its device tensor.
@@ -113,7 +113,7 @@ def compute_on_cpu(func: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any
                 if twin is not None:
                     twins.write_back(twin)
     device = kwargs.get("device")
-    if device is not None and torch.device(device).type != shared_memory.DEVICE:
+    if device is not None and torch.device(device).type != convert.DEVICE:
         return result
     return twins.up(result)
 

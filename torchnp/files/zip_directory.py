@@ -41,7 +41,7 @@ class Member(NamedTuple):
     method, flags, crc : int
         The compression method, the flags, and the CRC-32 of the member's bytes.
     packed, size : int
-        Number of bytes in the file, and of the unpacked member.
+        Compressed and uncompressed size of the member, in bytes.
     offset : int
         Offset of the member's header in the file.
     """

@@ -1,6 +1,8 @@
 """Convert torch tensors to NumPy arrays and back, on the same memory.
 
 The dtypes that NumPy lacks (bfloat16, complex32 and the float8s) are converted to ml_dtypes' dtypes by bit views.
+The functions here are for CPU tensors. The public `torchnp.interop.to_numpy`, which also reads tensors of a device, is
+in `tensor_memory`.
 """
 
 from __future__ import annotations

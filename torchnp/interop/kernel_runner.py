@@ -390,7 +390,7 @@ class Runner:
         names = [a.name for a in schema.arguments]
         out_names = {a.name for a in schema.arguments if a.is_out}
         places = {mark: i for i in written for mark in schema.arguments[i].alias_info.before_set}
-        # For each result: the position of the argument that it is, or None; and its conversion to a tensor or number.
+        # For each result: the position of the argument that is returned as it, or None; and its conversion.
         returns: list[tuple[int | None, Callable[[Any], Any]]] = [
             (places[next(iter(r.alias_info.before_set))], self._fresh)
             if r.alias_info is not None and r.alias_info.is_write

@@ -1,4 +1,4 @@
-"""The memory of tensors as arrays, on the CPU or on a device with memory in this process."""
+"""The public `to_numpy`: the memory of tensors as arrays, on the CPU or on a device with memory in this process."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from torchnp.core.errors import expected_true, shape_text
 from torchnp.core.python_scalars import number, scalar
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
-from torchnp.kernels import activation, norm
+from torchnp.kernels import activation, normalization
 from torchnp.kernels._elementwise import in_place
 from torchnp.kernels._memory import RARE
 from torchnp.kernels.arithmetic import add, div, mul
@@ -445,7 +445,7 @@ def _transformer_encoder_layer_fwd(
     weights = qkv_weight, qkv_bias, proj_weight, proj_bias
 
     def normed(x: ndarray, weight: Any, bias: Any) -> ndarray:
-        return norm.native_layer_norm(x, [embed_dim], weight, bias, eps)[0]
+        return normalization.native_layer_norm(x, [embed_dim], weight, bias, eps)[0]
 
     def attended(x: ndarray) -> ndarray:
         return _multi_head((x, x, x), num_heads, weights, mask, mask_type)[0]

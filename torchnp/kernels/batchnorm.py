@@ -19,7 +19,7 @@ from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import add_reduce, row_dots
 from torchnp.kernels.arithmetic import add, mul
-from torchnp.kernels.norm import channels_last, check_kernel, inner, mixed
+from torchnp.kernels.normalization import channels_last, check_kernel, inner, mixed
 from torchnp.kernels.rearrange import repeat
 from torchnp.kernels.slicing import select
 from torchnp.kernels.view import view

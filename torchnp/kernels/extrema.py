@@ -202,9 +202,10 @@ def _quick_arg(find: Any) -> Quick:
 
 
 _DIFFERS = ["no-bool", "no-complex-order"]
-for _find, _quick, _word in ((np.argmax, ndarray.argmax, "larg"), (np.argmin, ndarray.argmin, "small")):
-    _doc = f"Index of the first {_word}est element; NaN is {_word}er than all."
-    rows(_find.__name__, _arg, _doc, find=_find, like=_find, differs=_DIFFERS, quick=_quick_arg(_quick))
+_DOC = "Index of the first largest element; NaN is larger than all."
+rows("argmax", _arg, _DOC, find=np.argmax, like=np.argmax, differs=_DIFFERS, quick=_quick_arg(ndarray.argmax))
+_DOC = "Index of the first smallest element; NaN is smaller than all."
+rows("argmin", _arg, _DOC, find=np.argmin, like=np.argmin, differs=_DIFFERS, quick=_quick_arg(ndarray.argmin))
 
 
 rows("_aminmax", lambda x: aminmax(x), "`aminmax` of all elements.")

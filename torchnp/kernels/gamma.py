@@ -11,7 +11,7 @@ from torchnp.core.registry import kernel
 from torchnp.dtypes import cast, float32, float64
 from torchnp.kernels._elementwise import check_same_dtype
 from torchnp.kernels.numerics import rejection
-from torchnp.kernels.numerics.cephes import in_double
+from torchnp.kernels.numerics.bessel_airy import in_double
 from torchnp.kernels.numerics.fma import horner
 from torchnp.kernels.special import DIGAMMA, digamma
 from torchnp.random import Generator, default_generator

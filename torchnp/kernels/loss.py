@@ -20,9 +20,10 @@ from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import add_reduce
 from torchnp.kernels.activation import log_sigmoid_forward
 from torchnp.kernels.arithmetic import add, add_scalar, div, mul, rsub_scalar, sub, sub_scalar
-from torchnp.kernels.compare import eq, le, ne, where
+from torchnp.kernels.compare import eq, le, ne
 from torchnp.kernels.distance import pairwise_distance
 from torchnp.kernels.limits import clamp_min
+from torchnp.kernels.masked_nonzero import where
 from torchnp.kernels.numerics.blocks import choose
 from torchnp.kernels.numerics.vector_tails import with_double
 from torchnp.kernels.pointwise import abs, exp, log, log1p, neg, sqrt

@@ -1,23 +1,82 @@
-"""Masked fill, select and scatter, and the indices of nonzero elements."""
+"""where; masked fill, select and scatter; and the indices of nonzero elements."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import broadcast_shapes, check, check_expand, check_fits, check_type, refuse, warn
 from torchnp.core.errors import not_implemented
+from torchnp.core.fast_path import exact
 from torchnp.core.inplace_out_spec import Bound, WriteSpec
-from torchnp.core.python_scalars import item, scalar
+from torchnp.core.python_scalars import item, scalar, single
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
+from torchnp.kernels._elementwise import check_broadcast
 from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits
 from torchnp.kernels.numerics.blocks import MANY, choose
 from torchnp.kernels.view import expand
+from torchnp.layout.apply import is_plain
 from torchnp.layout.overlap import check_target
 
 ndarray = np.ndarray
 _BARE = frozenset(dt.BARE_UNSIGNED)
+
+# ---------------------------------------------------------------- where
+
+
+def _quick_where(condition, self, other):
+    """Compute `where` for three dense tensors of one shape, else return None."""
+    if not type(condition) is type(self) is type(other) is ndarray or not condition.shape == self.shape == other.shape:
+        return None
+    if self.dtype is not other.dtype or condition.dtype is not dt.bool_:
+        return None
+    if not (is_plain(condition) and is_plain(self) and is_plain(other)):
+        return None
+    if self.size > MANY:
+        return choose(condition, self, other)
+    out = other.copy()
+    np.putmask(out, condition, self)
+    return out
+
+
+@kernel(
+    "where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar", like=np.where,
+    differs=[
+        "three-tier-promotion", "int-float-promotion", "number-promotion", "where-number", "where-needs-bool",
+        "fill-overflow",
+    ],
+    quick=exact(_quick_where, placed=True),
+)  # fmt: skip
+def where(condition: ndarray, self: Any, other: Any) -> ndarray:
+    """``self`` where the condition is true, else ``other``."""
+    out = None if type(self) is type(other) is ndarray and self.dtype is other.dtype else dt.result_type(self, other)
+    if out is not None:
+        self, other = (x if isinstance(x, ndarray) else single(x, out) for x in (self, other))
+    words = "where expected condition to be a boolean tensor, but got a tensor with dtype"
+    check(condition.dtype in (dt.bool_, dt.uint8), f"{words} {dt.scalar_name(condition.dtype)}")
+    if condition.dtype == dt.uint8:
+        words = "This behavior is deprecated and will be removed in a future version of PyTorch."
+        warn(f"where received a uint8 condition tensor. {words} Use a boolean condition instead.")
+    if out is not None:
+        self, other = dt.cast(self, out), dt.cast(other, out)
+    check_broadcast(condition, self, other)
+    if not since("2.13"):
+        refuse("where_cpu", self.dtype, dt.BARE_UNSIGNED)
+    return choose(condition, self, other)
+
+
+@kernel("where", like=np.where, differs=["nonzero-0d"])
+def where_indices(condition: ndarray) -> list[ndarray]:
+    """The indices of the nonzero elements, one tensor for each dimension."""
+    refuse("nonzero_count_cpu", condition.dtype, RARE)
+    return [np.ascontiguousarray(i) for i in np.nonzero(np.atleast_1d(condition))]
+
+
+# ---------------------------------------------------------------- masks and nonzero elements
 
 
 def _precheck_mask_fits(bound: Bound, written: list[ndarray]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.kernels._elementwise import WIDE, binary, int_to_float
-from torchnp.kernels.numerics.cephes import in_double
+from torchnp.kernels.numerics.bessel_airy import in_double
 from torchnp.kernels.numerics.fma import fma
 
 ndarray = np.ndarray

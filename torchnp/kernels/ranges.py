@@ -1,4 +1,4 @@
-"""Ranges: arange, range, linspace, logspace; the indices of triangles; and windows for spectral analysis."""
+"""Ranges: arange, range, linspace, logspace."""
 
 from __future__ import annotations
 
@@ -14,12 +14,8 @@ from torchnp.core.python_scalars import item, real, scalar, single, whole
 from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._memory import check_options, factory_dtype
-from torchnp.kernels.arithmetic import add_scalar, mul, sub
-from torchnp.kernels.create import ones
-from torchnp.kernels.numerics import cephes
-from torchnp.kernels.numerics.fma import fast_fma, fma
+from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.numerics.vector_tails import SCALAR, VECTOR, Loop
-from torchnp.kernels.pointwise import cos
 from torchnp.layout.stride_rules import WRITTEN
 
 ndarray = np.ndarray
@@ -242,104 +238,3 @@ for _name, _space, _like in (("linspace", _linspace, np.linspace), ("logspace", 
     _names = f"{_name}.Tensor_Tensor {_name}.Tensor_Scalar {_name}.Scalar_Tensor"
     _differs = ["linspace-ends", *_DIFFERS[_name]]
     rows(_names, _between_tensors, f"`{_name}` with 0-d tensors as ends.", space=_space, like=_like, differs=_differs)
-
-
-def _triangle_indices(row, col, offset, dtype, layout, device, pin_memory, *, op):
-    check_options(layout, device, False)
-    check(row >= 0, f"row must be non-negative, got{row}")
-    check(col >= 0, f"col must be non-negative, got{col}")
-    check_options(None, None, pin_memory)
-    dtype = factory_dtype(dtype, dt.int64)
-    require(op, dtype, (dt.int32, dt.int64))
-    inside = np.tri(row, col, offset, dtype=bool) if op == "tril_indices" else ~np.tri(row, col, offset - 1, dtype=bool)
-    return np.stack(np.nonzero(inside)).astype(dtype, copy=False)
-
-
-for _name, _like, _side in (("tril_indices", np.tril_indices, "below"), ("triu_indices", np.triu_indices, "above")):
-    _doc = f"Row and column indices of the entries on and {_side} a diagonal."
-    rows(_name, _triangle_indices, _doc, like=_like, differs=["triangle-indices", "missing-kernel"])
-
-
-# ---------------------------------------------------------------- windows
-
-
-def _window(
-    length: int, periodic: bool = True, *factors: float, op: str, shape: Any, dtype: Any, layout: Any, device: Any,
-    pin_memory: Any,
-) -> ndarray:  # fmt: skip
-    """Make the values of a window with ``shape``, a function of the positions 0, 1, ... and of their number.
-
-    A periodic window is a symmetric window with one more point, without its last value.
-    """
-    check_options(layout, device, False)
-    dtype = factory_dtype(dtype)
-    if not dt.is_inexact(dtype):
-        named = {"device": (device, "cpu"), "layout": (layout, "Strided"), "requires_grad": (None, "false")}
-        named["pinned_memory"] = (pin_memory, str(bool(pin_memory)).lower())
-        given = [f"{k}={word}{' (default)' * (x is None)}" for k, (x, word) in named.items()]
-        words = ", ".join([f"dtype={dt.c_name(dtype)}", *given, "memory_format=(nullopt)"])
-        raise RuntimeError(f"{op} expects floating point dtypes, got: TensorOptions({words})")
-    check(length >= 0, f"{op} requires non-negative window_length, got window_length={length}")
-    check_options(None, None, pin_memory)  # torch checks this when it allocates
-    if length <= 1:
-        return ones([length], dtype=dtype)
-    points = length + periodic
-    return shape(arange(points, dtype=dtype), points, *factors)[:length]
-
-
-# Each step is one torch op, whose result is rounded to the dtype. A number as the first operand is rounded, too.
-
-
-def _triangle(x: ndarray, points: int) -> ndarray:
-    window = mul(2.0 / (points - 1), x)
-    middle = (points - 1 >> 1) + 1
-    window[middle:] = add_scalar(mul(-1, window[middle:]), 2)
-    return window
-
-
-def _blackman(x: ndarray, points: int) -> ndarray:
-    angle = mul(math.pi / (points - 1), x)
-    narrow, wide = mul(0.08, cos(mul(4, angle))), mul(0.5, cos(mul(2, angle)))
-    return add_scalar(sub(narrow, wide), 0.42)
-
-
-def _cosine(x: ndarray, points: int, alpha: float = 0.54, beta: float = 0.46) -> ndarray:
-    return add_scalar(mul(-beta, cos(mul(math.pi * 2.0 / (points - 1), x))), alpha)
-
-
-def _kaiser(x: ndarray, points: int, beta: float = 12.0) -> ndarray:
-    wide = dt.cast(x, dt.opmath(x.dtype))
-    real = wide.dtype.type
-    half = real((points - 1) / 2.0)
-    t = (wide - half) / half
-    root = np.sqrt(np.abs(fast_fma(-t, t, np.ones(1, wide.dtype))))
-    return dt.cast(cephes.i0(real(beta) * root) / cephes.i0(np.array([beta], wide.dtype)), x.dtype)
-
-
-_WINDOWS = ["periodic-windows", "default-dtype", "float-dtypes-alone", "missing-kernel"]
-for _name, _like, _shape, _doc in (
-    ("bartlett_window", np.bartlett, _triangle, "A triangle over one period, 0 at both ends."),
-    ("blackman_window", np.blackman, _blackman, "``0.42 - 0.5 cos(t) + 0.08 cos(2 t)`` over one period."),
-    (
-        "hann_window",
-        np.hanning,
-        lambda x, points: _cosine(x, points, 0.5, 0.5),
-        "``0.5 - 0.5 cos(t)`` over one period.",
-    ),
-    (
-        "hamming_window",
-        np.hamming,
-        _cosine,
-        "``alpha - beta cos(t)`` over one period, by default ``0.54 - 0.46 cos(t)``.",
-    ),
-    (
-        "kaiser_window",
-        np.kaiser,
-        _kaiser,
-        "``I0(beta sqrt(1 - t^2)) / I0(beta)`` for t from -1 to 1, by default beta 12.",
-    ),
-):
-    _own = {"blackman_window": ["windows-in-dtype"], "hamming_window": ["hamming-coefficients"]}.get(_name, [])
-    _more = {"hamming_window": ("periodic_alpha", "periodic_alpha_beta"), "kaiser_window": ("beta",)}.get(_name, ())
-    _names = " ".join((_name, *(f"{_name}.{form}" for form in ("periodic", *_more))))
-    rows(_names, _window, _doc, shape=_shape, like=_like, differs=[*_WINDOWS, *_own])

@@ -14,7 +14,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.dtypes import INTS, can_cast, cast, complex32, int32, int64, promote_types, scalar_name
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_size, new_like, rarer
+from torchnp.kernels._memory import RARE, RARE_OR_CHALF, bits, check_options, check_size, factory_dtype, new_like, rarer
 from torchnp.kernels._spatial import code_for
 from torchnp.kernels.copy import clone
 from torchnp.kernels.create import filled
@@ -222,6 +222,24 @@ _DOC, _OF_TRI = (
 )
 rows("tril", _triangle, _DOC.format("below"), like=np.tril, **_OF_TRI)
 rows("triu", _triangle, _DOC.format("above"), like=np.triu, **_OF_TRI)
+
+
+def _triangle_indices(row, col, offset, dtype, layout, device, pin_memory, *, op):
+    check_options(layout, device, False)
+    check(row >= 0, f"row must be non-negative, got{row}")
+    check(col >= 0, f"col must be non-negative, got{col}")
+    check_options(None, None, pin_memory)
+    dtype = factory_dtype(dtype, int64)
+    require(op, dtype, (int32, int64))
+    inside = np.tri(row, col, offset, dtype=bool) if op == "tril_indices" else ~np.tri(row, col, offset - 1, dtype=bool)
+    return np.stack(np.nonzero(inside)).astype(dtype, copy=False)
+
+
+_DOC = "Row and column indices of the entries on and below a diagonal."
+_DIFFERS = ["triangle-indices", "missing-kernel"]
+rows("tril_indices", _triangle_indices, _DOC, like=np.tril_indices, differs=_DIFFERS)
+_DOC = "Row and column indices of the entries on and above a diagonal."
+rows("triu_indices", _triangle_indices, _DOC, like=np.triu_indices, differs=_DIFFERS)
 
 
 @kernel("diag_embed", like=np.diagflat, differs=["diag-embed-batches"])

@@ -1,4 +1,4 @@
-"""softmax and log_softmax, and their gradients."""
+"""softmax and log_softmax, their gradients, and logsumexp."""
 
 from __future__ import annotations
 
@@ -10,17 +10,31 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, check_type, expanded, refuse, require, wrap_dim
-from torchnp.core.errors import expected_type, shape_text
+from torchnp.core.errors import expected_type, output_shape, shape_text
 from torchnp.core.fast_path import exact, is_axis, is_float, within
+from torchnp.core.inplace_out_spec import Bound, WriteSpec, store
 from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
+from torchnp.kernels._elementwise import int_to_float
 from torchnp.kernels._memory import axis_first
-from torchnp.kernels._reduction import FEW, TILE, add_reduce, ones, row_dots, row_sums, share_tiles
+from torchnp.kernels._reduction import (
+    FEW,
+    NOT_NUMERIC,
+    TILE,
+    add_reduce,
+    axes_of,
+    ones,
+    row_dots,
+    row_sums,
+    share_tiles,
+)
+from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.numerics.blocks import row_major_blocks
 from torchnp.kernels.numerics.fma import fast_fma
 from torchnp.kernels.numerics.vector_tails import AVX512
 from torchnp.layout.apply import is_plain
+from torchnp.layout.overlap import check_target
 from torchnp.layout.stride_rules import contiguous, layout_of, place
 from torchnp.threads import share
 
@@ -296,3 +310,57 @@ def _masked_softmax_backward(grad_output, output, mask, dim=None):
     total = add_reduce(grad * out, (axis,), True) + inner.type(0)  # here torch starts the sums of rows with 0, too
     found = dt.cast(np.where(kept, (grad - total) * out, inner.type(0)), output.dtype)
     return place(found, layout_of(grad_output)[1] if grad_output.flags.c_contiguous else contiguous(found.shape))
+
+
+# ---------------------------------------------------------------- logsumexp
+
+
+_OF_EXP = ["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-infinity"]
+
+
+def _precheck_summed(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
+    """Compute the result and write it to ``out=``: torch sums in the dtype of ``out=``, and checks that dtype first."""
+    x, d = bound["self"], outs[0].dtype
+    words = f"logsumexp(): Expected floating point type for result tensor, but got: {dt.scalar_name(d)}"
+    check(dt.is_inexact(d), words)
+    axes_of(bound["dim"], x.ndim)
+    refuse("max_values_cpu" if x.size else "exp_vml_cpu", int_to_float(x.dtype), dt.FLOAT8S)
+    if x.size and int_to_float(x.dtype) not in NOT_NUMERIC:
+        refuse("sum_cpu", d, NOT_NUMERIC)
+    check_target(outs[0])
+    return store(outs[0], _logsumexp(x, bound["dim"], bound["keepdim"], d))
+
+
+@kernel(
+    "logsumexp", "special_logsumexp", differs=_OF_EXP, writes=WriteSpec(out=_precheck_summed, skips_memory_check=True)
+)
+def logsumexp(self, dim, keepdim=False):
+    """log(sum(exp(x))) over dimensions, without overflow; -inf where all elements are -inf."""
+    return _logsumexp(self, dim, keepdim, int_to_float(self.dtype))
+
+
+def _logsumexp(x: ndarray, dim: Any, keepdim: bool, d: np.dtype) -> ndarray:
+    """Compute `logsumexp` with exponentials in ``x``'s dtype, and their sum and its logarithm in ``d``."""
+    axes, shape = axes_of(dim, x.ndim), x.shape
+    narrow = int_to_float(x.dtype)
+    refuse("max_values_cpu" if x.size else "exp_vml_cpu", narrow, dt.FLOAT8S)
+    refuse("exp_vml_cpu", narrow, (dt.complex32,))
+    # Here torch takes the maximum over no dimension at all, and then its result does not have the expected shape.
+    if axes is None and x.ndim and x.size and not keepdim:
+        raise output_shape((), (1,) * x.ndim)
+    x, wide = dt.cast(x, dt.opmath(narrow)), dt.opmath(d)
+    if x.size == 0:
+        refuse("log_vml_cpu", d, (*dt.FLOAT8S, dt.complex32))
+        return dt.cast(np.asarray(np.log(add_reduce(dt.cast(np.exp(x), wide), axes, keepdim))), d)
+    top = np.asarray(np.maximum.reduce(x.real, axes, keepdims=True))
+    top = np.where(np.isinf(top), top.dtype.type(0), top)
+    step = _rounding(narrow)
+    exps = dt.cast(step(np.exp(step(x - top))), wide)
+    step = _rounding(d)
+    total = step(np.log(step(add_reduce(exps, axes, True)))) + top
+    return dt.cast(total if keepdim else total.reshape(reduced_shape(shape, axes, False)), d)
+
+
+def _rounding(dtype: np.dtype) -> Callable[[Any], Any]:
+    """Return a function that rounds values to a half type's precision; for other dtypes it does nothing."""
+    return (lambda v: dt.cast(dt.cast(np.asarray(v), dtype), v.dtype)) if dt.is_half(dtype) else (lambda v: v)

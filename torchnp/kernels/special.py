@@ -15,7 +15,7 @@ from torchnp.core.registry import kernel
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._elementwise import FLOATS, WIDE, binary, check_result_dtype, finish, int_to_float, same, unary
 from torchnp.kernels.arithmetic import add, add_scalar, mul
-from torchnp.kernels.numerics import cephes, erf
+from torchnp.kernels.numerics import bessel_airy, erf
 from torchnp.kernels.numerics.erf import scipy_special
 from torchnp.kernels.numerics.fma import fast_fma, horner
 
@@ -86,7 +86,7 @@ def _digamma(x: ndarray) -> ndarray:
         above = np.where(low, above + 1, above)
     z = 1 / (above * above)
     series = np.where(above < 1e17, horner(z, DIGAMMA), real(0))
-    value = fast_fma(-z, series, total + cephes.in_double(np.log, above) - real(0.5) / above)
+    value = fast_fma(-z, series, total + bessel_airy.in_double(np.log, above) - real(0.5) / above)
     value = np.where(above == 10, total + real(2.25175258906672110764), value)
     if left.any():
         wide = x.astype(np.float64)
@@ -296,22 +296,22 @@ def logit(self: ndarray, eps: float | None = None) -> ndarray:
     return finish(np.where(x == 1, x.dtype.type(np.inf), np.log(x / (number(1, x.dtype) - x))), out)
 
 
-_float("i0 special_i0", cephes.i0, "i0", cpu="i0_vml_cpu")
-_float("special_i0e", cephes.i0e, "i0e", cpu="i0e_cpu", half_tail=cephes.i0e)
+_float("i0 special_i0", bessel_airy.i0, "i0", cpu="i0_vml_cpu")
+_float("special_i0e", bessel_airy.i0e, "i0e", cpu="i0e_cpu", half_tail=bessel_airy.i0e)
 for _name, _takes, _function, _scipy, *_more in (
-    ("special_i1", FLOATS, cephes.i1, "i1"),
-    ("special_i1e", FLOATS, cephes.i1e, "i1e"),
-    ("special_bessel_j0", WIDE, cephes.j0, "j0", "coarse-special"),
-    ("special_bessel_j1", WIDE, cephes.j1, "j1", "coarse-special"),
-    ("special_bessel_y0", WIDE, cephes.y0, "y0", "coarse-special"),
-    ("special_bessel_y1", WIDE, cephes.y1, "y1", "coarse-special"),
-    ("special_modified_bessel_i0", WIDE, cephes.i0, "i0"),
-    ("special_modified_bessel_i1", WIDE, cephes.modified_i1, "i1"),
-    ("special_modified_bessel_k0", WIDE, cephes.k0, "k0"),
-    ("special_modified_bessel_k1", WIDE, cephes.k1, "k1", "bessel-of-least"),
-    ("special_scaled_modified_bessel_k0", WIDE, cephes.k0e, "k0e", "bessel-of-least"),
-    ("special_scaled_modified_bessel_k1", WIDE, cephes.k1e, "k1e", "bessel-of-least"),
-    ("special_spherical_bessel_j0", WIDE, cephes.spherical_j0, "spherical_jn", "scipy-in-double"),
-    ("special_airy_ai", WIDE, cephes.airy_ai, "airy", "coarse-special", "airy-of-large"),
+    ("special_i1", FLOATS, bessel_airy.i1, "i1"),
+    ("special_i1e", FLOATS, bessel_airy.i1e, "i1e"),
+    ("special_bessel_j0", WIDE, bessel_airy.j0, "j0", "coarse-special"),
+    ("special_bessel_j1", WIDE, bessel_airy.j1, "j1", "coarse-special"),
+    ("special_bessel_y0", WIDE, bessel_airy.y0, "y0", "coarse-special"),
+    ("special_bessel_y1", WIDE, bessel_airy.y1, "y1", "coarse-special"),
+    ("special_modified_bessel_i0", WIDE, bessel_airy.i0, "i0"),
+    ("special_modified_bessel_i1", WIDE, bessel_airy.modified_i1, "i1"),
+    ("special_modified_bessel_k0", WIDE, bessel_airy.k0, "k0"),
+    ("special_modified_bessel_k1", WIDE, bessel_airy.k1, "k1", "bessel-of-least"),
+    ("special_scaled_modified_bessel_k0", WIDE, bessel_airy.k0e, "k0e", "bessel-of-least"),
+    ("special_scaled_modified_bessel_k1", WIDE, bessel_airy.k1e, "k1e", "bessel-of-least"),
+    ("special_spherical_bessel_j0", WIDE, bessel_airy.spherical_j0, "spherical_jn", "scipy-in-double"),
+    ("special_airy_ai", WIDE, bessel_airy.airy_ai, "airy", "coarse-special", "airy-of-large"),
 ):
     _float(_name, _function, _scipy, *_more, cpu=f"{_name.removeprefix('special_')}_cpu", takes=_takes)

@@ -1,4 +1,4 @@
-"""Distinct elements (unique), and insertion indices in sorted sequences (searchsorted)."""
+"""Distinct elements (unique), insertion indices in sorted sequences (searchsorted), and membership (isin)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, dim_of, refuse, warn
-from torchnp.core.errors import shape_text
-from torchnp.core.python_scalars import number
+from torchnp.core.errors import not_implemented, shape_text
+from torchnp.core.inplace_out_spec import WriteSpec
+from torchnp.core.python_scalars import number, tensor
 from torchnp.core.registry import kernel
 from torchnp.kernels._declare_rows import rows
+from torchnp.kernels._elementwise import operand
 from torchnp.kernels._memory import empty_in_order
 from torchnp.kernels._reduction import NOT_ORDERED
+from torchnp.kernels.compare import eq, ne
+from torchnp.kernels.copy import convert
 from torchnp.kernels.sort import refuse_radix, sort_keys, stable_order
+from torchnp.kernels.view import view
 from torchnp.thresholds import Threshold
 
 ndarray = np.ndarray
@@ -242,3 +247,64 @@ rows(
     "Index of the bucket of each value; a boundary belongs to the bucket below it, or above if ``right``.",
     like=np.digitize, differs=["bucketize-side", "bucketize-unsorted", "searchsorted-nan", "int-float-promotion", "missing-kernel"],
 )  # fmt: skip
+
+
+# ---------------------------------------------------------------- membership
+
+
+_NOT_IN = frozenset((dt.bool_, dt.complex64, dt.complex128))
+
+
+def _check_isin(*operands: Any) -> None:
+    for x in operands:
+        dtype = dt.complex128 if isinstance(x, complex) else tensor(x).dtype
+        check(dtype not in _NOT_IN, f"Unsupported input type encountered for isin(): {dt.scalar_name(dtype)}")
+
+
+def _isin(elements: Any, tests: Any, unique: bool, invert: bool) -> ndarray:
+    _check_isin(elements, tests)
+    if not tensor(elements).size:
+        return np.empty(elements.shape, bool)
+    a, b = map(tensor, (elements, tests))
+    by_sorting = b.size >= int(10 * a.size**0.145)
+    for x in (a, b) if by_sorting and not unique else ():
+        refuse("unique", x.dtype, (*dt.FLOAT8S, dt.complex32))
+    # If torch sorts, it first concatenates both as 1-d tensors, so a 0-d tensor takes part in promotion like any other.
+    common = dt.promote_types(a.dtype, b.dtype) if by_sorting else dt.result_type(elements, tests)
+    if not by_sorting:
+        view(convert(b, common), [-1])
+    inner = dt.opmath(common)
+    a, b = (operand(x, common) for x in (elements, tests))
+    if by_sorting:
+        check(not dt.is_complex(common), " Sort does not support complex dtypes on CPU")
+        refuse("sorting_kernel_method_name", common, dt.FLOAT8S)
+    elif common in dt.FLOAT8S or common in dt.BARE_UNSIGNED or dt.is_complex(common):
+        raise not_implemented("isin_default_cpu", common)
+    a, b = dt.cast(a, inner), dt.cast(b, inner)
+    if unique and by_sorting:
+        return _isin_unique(a, b, invert)
+    return np.asarray(np.isin(a, b, invert=invert))
+
+
+def _isin_unique(a: ndarray, b: ndarray, invert: bool) -> ndarray:
+    """Compute isin with assume_unique as torch does: an element is found if it equals the next one in sorted order."""
+    both = np.concatenate([a.reshape(-1), b.reshape(-1)])
+    order = both.argsort(kind="stable")
+    found = np.zeros(both.size, bool)
+    found[order[:-1]] = both[order[1:]] == both[order[:-1]]
+    return (found ^ invert)[: a.size].reshape(a.shape)
+
+
+def _isin_number(elements: ndarray, number: Any, unique: bool, invert: bool) -> ndarray:
+    _check_isin(elements, number)
+    return (ne if invert else eq)(elements, number)
+
+
+_OF_ISIN = {
+    "like": np.isin,
+    "differs": ["three-tier-promotion", "missing-kernel", "view-never-copies"],
+    "writes": WriteSpec(dtype_before_target=True),
+}
+_DOC = "Whether each element is among the test elements, in the promoted dtype."
+rows("isin.Tensor_Tensor isin.Scalar_Tensor", _isin, _DOC, **_OF_ISIN)
+rows("isin.Tensor_Scalar", _isin_number, "Whether each element equals the number.", **_OF_ISIN)

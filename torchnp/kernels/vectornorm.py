@@ -231,3 +231,25 @@ def _foreach_powsum(self, ord=2, dtype=None):
     """The sum of ``|x|**ord`` of each tensor."""
     check(self, empty_list())
     return [linalg__powsum(x, ord, dtype=dtype) for x in self]
+
+
+@kernel("renorm", differs=["half-opmath"])
+def renorm(self, p, dim, maxnorm):
+    """The tensor with slices along ``dim`` scaled down to a p-norm of ``maxnorm`` if their norm is larger."""
+    check(not isinstance(p, complex), "renorm: p must be real-valued")
+    check(p > 0, "renorm: non-positive-norm not supported")
+    check(not isinstance(maxnorm, complex), "renorm: maxnorm must be real-valued")
+    check(maxnorm >= 0, f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    check(self.ndim > 1, f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
+    axis = wrap_dim(dim, self.ndim)
+    if self.dtype in (dt.float8_e4m3fn, dt.float8_e5m2):
+        dt.promote_types(self.dtype, dt.float32)
+    wide = dt.cast(self, dt.opmath(self.dtype))
+    others = [i for i in range(self.ndim) if i != axis]
+    norms = linalg_vector_norm(wide if dt.is_inexact(self.dtype) else self, p, others, True)
+    limit = norms.dtype.type(maxnorm)
+    # torch adds 1e-7 to the norm, so that the scaled slice stays below the limit.
+    scale = np.where(norms > limit, limit / (norms + norms.dtype.type(1e-7)), norms.dtype.type(1))
+    if dt.is_half(self.dtype):  # torch stores the factors in the half type
+        scale = dt.cast(dt.cast(scale, self.dtype), wide.dtype)
+    return dt.cast(wide * scale, self.dtype)

@@ -24,7 +24,7 @@ from torchnp.kernels.backward.attention import _scaled_dot_product_flash_attenti
 from torchnp.kernels.backward.autograd_formulas import linear_backward
 from torchnp.kernels.backward.conv import convolution_backward
 from torchnp.kernels.backward.grid import grid_sampler_2d_backward
-from torchnp.kernels.backward.norm import native_batch_norm_backward
+from torchnp.kernels.backward.normalization import native_batch_norm_backward
 from torchnp.kernels.batchnorm import native_batch_norm
 from torchnp.kernels.conv import convolution
 from torchnp.kernels.copy import clone

@@ -27,7 +27,7 @@ GROUPS = (
     ("is a part of another operator, and no function that programs call", "*/_* */*_forward */*_helper* */linalg__*"),
     (
         "is a layer of neural networks, which are several lines in NumPy",
-        "activation/* attention/* batchnorm/* conv/* dropout/* embedding/* fold/* grid/* norm/* pool/* pool_adaptive/* "
+        "activation/* attention/* batchnorm/* conv/* dropout/* embedding/* fold/* grid/* normalization/* pool/* pool_adaptive/* "
         "rearrange/* resample/* rnn/* softmax/* */conv_depthwise3d tensor_products/bilinear",
     ),
     ("is a loss, which is a line or some in NumPy", "loss/* nll/* ctc/*"),

@@ -230,15 +230,21 @@ def _schemas(told: dict[str, Any], bold: Callable[[str], str], faint: Callable[[
     lines = []
     for r in plain:
         made = f"derived from {r['source']} ({r['rule']})" if r["source"] else r["status"]
-        home = "torchnp.kernels." if op_index.is_own(r["name"]) else ""
-        family = f" in {home}{r['family']}" if r["family"] else ""
         tags = f", torch tags: {', '.join(r['tags'])}" if r["tags"] else ""
-        lines += [f"  {r['schema']}", faint(f"    {made}{family}{tags}")]
+        lines += [f"  {r['schema']}", faint(f"    {made}{_module(r)}{tags}")]
         if r["reason"]:
             lines.append(f"    because it {r['reason']}")
     if outs := [r["name"] for r in rows if r not in plain]:
         lines.append(f"  written into out=: {', '.join(outs)}")
     return "\n".join([bold("Overloads"), *lines]) if lines else ""
+
+
+def _module(row: dict[str, Any]) -> str:
+    """Return the module that declares a row: the file in torchnp, or the module of another library."""
+    if not row["family"]:
+        return ""
+    is_own = op_index.is_own(row["name"])
+    return f"  torchnp/kernels/{row['family'].replace('.', '/')}.py" if is_own else f" in {row['family']}"
 
 
 def _also(told: dict[str, Any]) -> str:

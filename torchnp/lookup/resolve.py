@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torchnp.difference_catalogue import CATALOGUE
-from torchnp.lookup import argument_names, equivalents, name_of_code, op_index, spellings, unsupported_names
+from torchnp.lookup import argument_names, equivalents, name_of_code, not_operators, op_index, spellings
 from torchnp.lookup.equivalents import Equivalent
 from torchnp.lookup.public_name import public_name
 from torchnp.lookup.synonyms import TOPICS
@@ -233,7 +233,7 @@ def _torch(name: str) -> Meaning | None:
 
 
 def _public_of_torch(name: str) -> Meaning | None:
-    exists = name in op_index.torch_names() or name.partition(".")[2].partition(".")[0] in unsupported_names.MODULES
+    exists = name in op_index.torch_names() or name.partition(".")[2].partition(".")[0] in not_operators.MODULES
     if exists and (reason := reason_left_out(name)):
         return Meaning(name, "left out", calls=calls_of(name), says=reason)
     ops = torch_ops(name)
@@ -411,7 +411,7 @@ def reason_left_out(name: str) -> str:
 
 @functools.cache
 def _left_out() -> list[tuple[str, Any]]:
-    return [(why, re.compile("|".join(map(_glob, names.split()))).fullmatch) for why, names in unsupported_names.GROUPS]
+    return [(why, re.compile("|".join(map(_glob, names.split()))).fullmatch) for why, names in not_operators.GROUPS]
 
 
 def _glob(pattern: str) -> str:

@@ -1,4 +1,4 @@
-"""The operators behind names that do not tell them: Python operators, properties, methods and functions.
+"""The aten operator of each public name for which no rule derives it: ``//``, properties, methods and functions.
 
 For most torch names a rule gives the operator (`torchnp.lookup.resolve`): ``torch.var``, ``Tensor.var`` and ``F.relu``
 are ``aten::var`` and ``aten::relu``, ``torch.linalg.det`` is ``aten::linalg_det``. This module has the others.

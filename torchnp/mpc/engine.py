@@ -101,7 +101,10 @@ class SharedEngine(Engine):
         return self.protocol.bits if dtype.is_floating_point else 0
 
     def upload(self, tensor: torch.Tensor, *, owner: int = 0, **options: Any) -> SharedSum:
-        """Return shares of a tensor that one party knows; other parties' tensors give only the shape and dtype."""
+        """Return shares of the owner's tensor.
+
+        Every party calls this. The other parties pass a tensor of the same shape and dtype, whose values are ignored.
+        """
         _no_others(options, "send() and module() take owner=")
         if not 0 <= owner < self.parties:
             raise ValueError(f"the owner is a party, 0 to {self.parties - 1}, not {owner}")

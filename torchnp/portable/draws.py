@@ -1,7 +1,7 @@
 """Random operators: torch's random numbers are drawn on the host before a trace, and used inside it.
 
-The random numbers depend only on the shapes and dtypes of the arguments, so the table's kernels draw them for arrays
-of ones.
+The operators listed here draw numbers that depend only on the shapes and dtypes of their arguments. So the table's
+kernel is called with arrays of ones, and its result is used in the trace.
 """
 
 from __future__ import annotations

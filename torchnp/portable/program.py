@@ -184,7 +184,7 @@ class PortableProgram(Program):
             (the NumPy kernel, called on the host), ``drawn`` (random numbers, drawn on the host before the call),
             ``eager`` (result sizes depend on values, so it cannot run in a trace), ``number`` (functions of sizes), and
             ``refused`` (would run on the host, but ``fallback`` is off). A ``standard`` operator may still run on the
-            host if the row does not cover a call's arguments.
+            host if the row does not cover a call's arguments; after such a call, it is listed as ``host``.
         """
         backed = {name for spec in self.signature.inputs if isinstance(spec, UserInput) for name in _names_in(spec)}
         found: dict[str, str] = {}

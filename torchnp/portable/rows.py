@@ -20,7 +20,7 @@ _MODULES = {
     STANDARD: (
         "activation", "aliases", "arithmetic", "attention", "backward", "compare", "control", "convolution", "copies", "create", "fft",
         "index",
-        "join", "linalg", "loss", "matmul", "norm", "pad", "pool", "prims", "reduce", "resample", "rnn", "scan",
+        "join", "linalg", "loss", "matmul", "normalization", "pad", "pool", "prims", "reduce", "resample", "rnn", "scan",
         "shape", "softmax", "sort", "special",
     ),
     "jax": ("control", "convolution", "elementwise", "index", "linalg", "sort"),

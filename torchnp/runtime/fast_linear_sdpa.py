@@ -122,7 +122,10 @@ def _attends(q: ndarray, k: ndarray, v: ndarray) -> bool:
 
 @functools.lru_cache(maxsize=16)
 def _seen(queries: int, keys: int) -> ndarray:
-    """Return 1 where a causal mask lets a query see a key, else 0; both are counted from the same position."""
+    """Return the causal mask as numbers: 1 where query i may attend to key j (j <= i), else 0.
+
+    Query 0 and key 0 are at the same position.
+    """
     return np.tri(queries, keys, dtype=FLOAT)
 
 

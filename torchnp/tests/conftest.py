@@ -1,4 +1,4 @@
-"""What tests of the remote tensor are given."""
+"""Fixtures for the tests of the remote tensor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchnp.tests.rpc import server_pool
 
 @pytest.fixture(scope="module")
 def servers():
-    """Servers that are started when a session wants them, and stopped after a file's last test."""
+    """Servers that are started on first use, and stopped after a file's last test."""
     yield
     server_pool.stop()
 

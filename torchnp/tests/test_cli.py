@@ -115,7 +115,7 @@ def test_a_reader_that_leaves_ends_the_list_quietly():
 
 
 def without(modules, code):
-    """What a program says on stderr where some packages are not installed, and its exit status."""
+    """Return a program's stderr and exit status in an environment without some packages."""
     code = f"import sys; sys.modules.update(dict.fromkeys({modules!r})); sys.argv = ['torchnp']\n{code}"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     return found.stderr.splitlines()[-1:], found.returncode

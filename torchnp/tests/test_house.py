@@ -19,7 +19,7 @@ def modules_of(package):
 
 MODULES = modules_of(torchnp)
 BOTH = MODULES + modules_of(opinfo_tests)
-CALLERS = {"engine", "mpc", "np", "portable"}  # a second table, and what calls operators for another purpose
+CALLERS = {"engine", "mpc", "np", "portable"}  # a second table, and packages that call operators for another purpose
 LONGEST_FILE, LONGEST_FUNCTION = 600, 60  # lines; ruff holds the complexity, see pyproject.toml
 
 
@@ -65,7 +65,7 @@ def test_a_class_name_says_one_thing():
 
 
 def operators_named_in(path):
-    """The words of a module's strings, docstrings apart, as names of operators: ``aten::add.Tensor`` is ``add``."""
+    """Return the strings of a module (without docstrings) as names of operators: ``aten::add.Tensor`` is ``add``."""
     tree = ast.parse(path.read_text())
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     texts = (
@@ -77,9 +77,12 @@ def operators_named_in(path):
 
 
 def test_what_one_operator_does_stands_in_few_files(capsys):
-    """Of 50 operators by chance. Names that arguments have too are left out: nobody could tell them apart."""
+    """Checks 50 random operators.
+
+    Names that are also names of arguments are left out, because they cannot be told apart.
+    """
     arguments = {a.name for schema in torchnp.table.schemas.values() for a in schema.args}
-    ours = [name for name in REGISTERED if name.startswith(("aten::", "prims::"))]  # a test may register others
+    ours = [name for name in REGISTERED if name.startswith(("aten::", "prims::"))]  # other tests may register more
     bases = {name.partition("::")[2].partition(".")[0] for name in ours}
     chosen = random.Random(5).sample(sorted(bases - arguments), 50)
     named = [operators_named_in(path) for path in MODULES if path.relative_to(ROOT).parts[0] not in CALLERS]

@@ -1,4 +1,5 @@
-"""No module imports itself by way of others, inside functions and for type checking too; rooms import what they say."""
+"""No module imports itself through others, including imports in functions and for type checking; packages import what
+they say."""
 
 import ast
 import graphlib
@@ -23,7 +24,7 @@ def sources(root=ROOT):
 
 
 def named_in(nodes, name, modules):
-    """The modules that import statements of one module name."""
+    """Yield the modules that import statements of one module name."""
     is_package = any(m.startswith(f"{name}.") for m in modules)
     home = name if is_package else name.rpartition(".")[0]
     for node in nodes:
@@ -40,14 +41,15 @@ def named_in(nodes, name, modules):
 
 
 def imported(name, source, modules):
-    """The modules that a module imports anywhere in its source, except its own packages."""
+    """Yield the modules that a module imports anywhere in its source, except its own packages."""
     for n in named_in(ast.walk(ast.parse(source)), name, modules):
         if not f"{name}.".startswith(f"{n}."):
             yield n
 
 
 def run_before(name, source, modules):
-    """The modules that Python runs when it comes to one: those of its import statements, and the packages that they are in."""
+    """Yield the modules that Python runs on importing one: those of its import statements, and the packages that
+    contain them."""
     for n in named_in(ast.parse(source).body, name, modules):
         parts = n.split(".")
         for m in (".".join(parts[:i]) for i in range(1, len(parts) + 1)):
@@ -72,7 +74,7 @@ def test_kernels_know_nothing_of_the_forms_made_of_them():
 
 
 def rooms_of(modules):
-    """Packages whose docstring says what they import -> those that it names."""
+    """Return the packages whose docstring lists their imports, with the listed packages."""
     found = {}
     for name, source in modules.items():
         said = re.search(r"Imports (`.*`)", (ast.get_docstring(ast.parse(source)) or "").replace("\n", " "))
@@ -116,7 +118,8 @@ def test_a_circle_is_found():
 
 
 def test_programs_in_strings_import_what_there_is():
-    """Tests start processes with programs that no linter reads; this finds imports of moved modules in seconds."""
+    """Tests start processes with programs in strings, which no linter reads; this finds imports of moved modules in
+    them."""
     missing, count = set(), 0
     for folder in (ROOT, ROOT.parent / "opinfo_tests"):
         for path in folder.rglob("*.py"):

@@ -1,7 +1,7 @@
-"""What makes a small operator and the import fast, in counts that no processor changes.
+"""What makes small operators and the import fast, in counts that do not depend on the processor.
 
-``scripts/bench_ops.py`` measures the times beside torch's. They depend on the processor: a bound on one would be a test
-of the machine.
+``scripts/bench_ops.py`` measures times next to torch's. Times depend on the processor, so a limit on them would test
+the machine.
 """
 
 import subprocess
@@ -15,7 +15,8 @@ import torchnp
 
 
 def steps(function, *args):
-    """How many lines of Python, Python functions and built-in functions a call runs, the call itself counted."""
+    """Count the lines of Python, the Python functions and the built-in functions that a call runs, including the call
+    itself."""
     counts = Counter()
 
     def count(frame, event, arg):
@@ -40,7 +41,7 @@ def steps(function, *args):
 
 @pytest.mark.parametrize("name", ["add.Tensor", "sub.Tensor", "mul.Tensor"])
 def test_arithmetic_of_small_arrays_runs_few_steps(name):
-    """A second Python function in the path of every small call would be the first thing to show in its time."""
+    """A second Python function in the path of every small call would be the first thing to slow it down."""
     kernel, a = torchnp.table[f"aten::{name}"], np.ones((8, 8), np.float32)
     kernel(a, a)  # the first call binds the kernel
     counts = steps(kernel, a, a)
@@ -56,7 +57,7 @@ def test_steps_are_counted():
 
 
 def test_import_loads_numpy_and_little_else():
-    """The table, SciPy and torch come with the first call that needs them."""
+    """The table, SciPy and torch are loaded by the first call that needs them."""
     code = "import sys, numpy, ml_dtypes; before = {*sys.modules}; import torchnp; print(*{*sys.modules} - before)"
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
     assert {name for name in loaded if name.startswith("torchnp")} <= {

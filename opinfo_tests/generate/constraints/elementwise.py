@@ -33,7 +33,7 @@ def sorter(call: Any) -> Any:
 
 FAMILIES = (
     rule("family:activation family:backward.activation family:special family:softmax", **FLOAT),
-    rule("family:norm family:batchnorm family:backward.norm family:vectornorm", **FLOAT),
+    rule("family:normalization family:batchnorm family:backward.normalization family:vectornorm", **FLOAT),
     rule("family:loss family:nll family:pool family:pool_adaptive family:backward.pool", **FLOAT),
     rule("family:dropout family:sampling family:random", dtypes="float", mixed=3, values="tame"),
     rule("family:bitwise", dtypes="bits", mixed=30),

@@ -1,4 +1,4 @@
-"""Constraints of matrices and Fourier transforms; see `opinfo_tests.generate.constraints.constraint`."""
+"""Constraints of matrices; see `opinfo_tests.generate.constraints.constraint`."""
 
 from __future__ import annotations
 
@@ -309,56 +309,18 @@ MORE_MATRICES = (
 )
 
 
-# ---------------------------------------------------------------- Fourier transforms
+# ---------------------------------------------------------------- LDL factors
 
-NORMS = C((None, "forward", "backward", "ortho"))
-
-
-def transformed(call: Any) -> Any:
-    """Generate ``dim``: as many dimensions as there are sizes, if sizes are given."""
-    count = len(call.held.get("s") or ())
-    return call.choose({0: (None, [0], [1, 2], [-1]), 1: (None, [0], [-1]), 2: (None, [1, 2], [0, -1], [-1, 0])}[count])
-
-
-_FFT = {"self": T("n m c"), "n": C((None, 1, 3, 4)), "s": C((None,)), "norm": NORMS, "dim": C((-1, 0, 1))}
-
-FOURIER_TRANSFORMS = (
-    rule("fft_*", args=_FFT, dtypes="lapack", values="tame", sizes={"m": (2, 4), "c": (2, 5)}),
-    rule("fft_rfft* fft_ihfft*", dtypes="wide"),
-    rule("fft_*fft2", args={"dim": C(([-2, -1], [0, 1])), "s": C((None, [3, 4], [-1, 3], [2, -1]))}),
-    rule("fft_fftshift fft_ifftshift", args={"dim": C((None, [0], [1, 2], [-1]))}),
-    # A size of -1 means the size of the input.
-    rule("fft_*fftn", args={"s": C((None, None, [3], [-1, 3], [2, -1])), "dim": transformed}),
-    # For one dimension, torch's out= form reads out=, and does not change it.
-    rule("fft_ihfftn", args={"dim": C((None, [0, 1], [1, 2]))}, wild=0),
-    rule("fft_fftfreq fft_rfftfreq", args={"n": I(1, 6), "d": C((1.0, 0.5))}, dtypes="wide"),
+_LDL = {"self": T("* n n", "main", "square"), "LD": T("* n n", "main", "square"), "B": T("* n k", "same"),
+        "pivots": lambda c: c.array(T("* n", "int32", (1, 1)))}  # fmt: skip
+FACTORS = (
     rule(
-        "_fft_c2c",
-        args={"self": T("n m"), "dim": C(([0], [1], [0, 1])), "normalization": I(0, 2)},
-        dtypes="complex",
-        values="tame",
+        "linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve",
+        args=_LDL,
+        dtypes="lapack",
+        mixed=0,
+        sizes={"n": (1, 4)},
     ),
-    rule(
-        "_fft_c2r",
-        args={
-            "self": T("n m"),
-            "dim": C(([1], [0, 1])),
-            "normalization": I(0, 2),
-            "last_dim_size": I("2*m-2", "2*m-1"),
-        },
-        dtypes="complex",
-        values="tame",
-        sizes={"m": (2, 4)},
-    ),
-    rule(
-        "_fft_r2c",
-        args={"self": T("n m"), "dim": C(([1], [0, 1])), "normalization": I(0, 2)},
-        dtypes="wide",
-        values="tame",
-        sizes={"m": (1, 16)},
-    ),
-    rule("_fft_*", wild_values=False),  # torch checks no dimensions and sizes, and reads out of bounds
-    rule("stft istft", args={"self": T("16"), "n_fft": C((4,))}, dtypes="wide"),
 )
 
-ROWS = (*DEFAULTS, *MATRICES, *MORE_MATRICES, *FOURIER_TRANSFORMS)
+ROWS = (*DEFAULTS, *MATRICES, *MORE_MATRICES, *FACTORS)

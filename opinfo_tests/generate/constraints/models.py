@@ -147,8 +147,8 @@ ATTENTION_AND_RECURRENCE = (
         args={
             **DENSE_QKV,
             "grad_out": T("n g*r h 4", layout="c"),
-            # logsumexp does not match these scores: for large scores the exponential may overflow, depending on the
-            # order in which torch computes.
+            # The drawn logsumexp is not that of these scores, so exp(score - logsumexp) could overflow for large
+            # scores. The values "unit" keep the scores small.
             "query": T("n g*r h 4", "same", "unit", layout="c"),
             "key": T("n g w 4", "same", "unit", layout="c"),
             "out": T("n g*r h 4", "same", layout="c"),
@@ -425,4 +425,26 @@ SEQUENCES_BAGS_HEADS = (
     ),
 )
 
-ROWS = (*ATTENTION_AND_RECURRENCE, *SEQUENCES_BAGS_HEADS)
+# ---------------------------------------------------------------- recurrent cells below autograd
+
+_TORCH_DIES = {"wild": 0, "mixed": 0, "wild_values": False}  # torch crashes for arguments that oneDNN does not support
+_CELL = {"input": T("t b i", "float32", "tame", layout="c"), "reverse": C((False, True)), "batch_sizes": C(([],)), "mode": C((2,)),
+         **{f"weight{i}": T(shape, "float32", "tame", layout="c") for i, shape in enumerate(("4*k i", "4*k k", "4*k", "4*k"))},
+         "hx_": T("b k", "float32", "tame", layout="c"), "cx_": T("b k", "float32", "tame", layout="c"),
+         "hidden_size": lambda c: c.size("k"), "num_layers": C((1,)), "train": C((False,))}  # fmt: skip
+
+# For gates whose shapes do not fit the states, torch reads out of bounds.
+_LSTM_GRADS = {"grad_hy": T("b k"), "grad_cy": T("b k", "same"), "input_gates": T("b 4*k", "same"),
+               "hidden_gates": T("b 4*k", "same"), "input_bias": T("4*k", "same"), "hidden_bias": T("4*k", "same"),
+               "cx": T("b k", "same"), "cy": T("b k", "same")}  # fmt: skip
+_GRU_GRADS = {"grad_hy": T("b k", layout="c"), "input_gates": T("b 3*k", "same"), "hidden_gates": T("b 3*k", "same"),
+              "hx": T("b k", "same"), "input_bias": T("3*k", "same"), "hidden_bias": T("3*k", "same")}  # fmt: skip
+_GATES = {"wild": 0, "mixed": 0, "sizes": dict.fromkeys("bk", (1, 4))}
+
+CELLS = (
+    rule("_thnn_differentiable_lstm_cell_backward", args=_LSTM_GRADS, dtypes="halffloat", **_GATES),
+    rule("_thnn_differentiable_gru_cell_backward", args=_GRU_GRADS, dtypes="halffloat", **_GATES),
+    rule("mkldnn_rnn_layer", args=_CELL, sizes=dict.fromkeys("tbik", (1, 4)), **_TORCH_DIES),
+)
+
+ROWS = (*ATTENTION_AND_RECURRENCE, *SEQUENCES_BAGS_HEADS, *CELLS)

@@ -1,8 +1,62 @@
-"""Constraints of spectra, samplers, LDL factors and differences; see `opinfo_tests.generate.constraints.constraint`."""
+"""Constraints of Fourier transforms, windows, spectra and `gradient`; see `opinfo_tests.generate.constraints.constraint`."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from .constraint import C, I, N, T, rule
+
+# ---------------------------------------------------------------- Fourier transforms
+
+NORMS = C((None, "forward", "backward", "ortho"))
+
+
+def transformed(call: Any) -> Any:
+    """Generate ``dim``: as many dimensions as there are sizes, if sizes are given."""
+    count = len(call.held.get("s") or ())
+    return call.choose({0: (None, [0], [1, 2], [-1]), 1: (None, [0], [-1]), 2: (None, [1, 2], [0, -1], [-1, 0])}[count])
+
+
+_FFT = {"self": T("n m c"), "n": C((None, 1, 3, 4)), "s": C((None,)), "norm": NORMS, "dim": C((-1, 0, 1))}
+
+FOURIER_TRANSFORMS = (
+    rule("fft_*", args=_FFT, dtypes="lapack", values="tame", sizes={"m": (2, 4), "c": (2, 5)}),
+    rule("fft_rfft* fft_ihfft*", dtypes="wide"),
+    rule("fft_*fft2", args={"dim": C(([-2, -1], [0, 1])), "s": C((None, [3, 4], [-1, 3], [2, -1]))}),
+    rule("fft_fftshift fft_ifftshift", args={"dim": C((None, [0], [1, 2], [-1]))}),
+    # A size of -1 means the size of the input.
+    rule("fft_*fftn", args={"s": C((None, None, [3], [-1, 3], [2, -1])), "dim": transformed}),
+    # For one dimension, torch's out= form reads out=, and does not change it.
+    rule("fft_ihfftn", args={"dim": C((None, [0, 1], [1, 2]))}, wild=0),
+    rule("fft_fftfreq fft_rfftfreq", args={"n": I(1, 6), "d": C((1.0, 0.5))}, dtypes="wide"),
+    rule(
+        "_fft_c2c",
+        args={"self": T("n m"), "dim": C(([0], [1], [0, 1])), "normalization": I(0, 2)},
+        dtypes="complex",
+        values="tame",
+    ),
+    rule(
+        "_fft_c2r",
+        args={
+            "self": T("n m"),
+            "dim": C(([1], [0, 1])),
+            "normalization": I(0, 2),
+            "last_dim_size": I("2*m-2", "2*m-1"),
+        },
+        dtypes="complex",
+        values="tame",
+        sizes={"m": (2, 4)},
+    ),
+    rule(
+        "_fft_r2c",
+        args={"self": T("n m"), "dim": C(([1], [0, 1])), "normalization": I(0, 2)},
+        dtypes="wide",
+        values="tame",
+        sizes={"m": (1, 16)},
+    ),
+    rule("_fft_*", wild_values=False),  # torch checks no dimensions and sizes, and reads out of bounds
+    rule("stft istft", args={"self": T("16"), "n_fft": C((4,))}, dtypes="wide"),
+)
 
 # ---------------------------------------------------------------- windows and spectra
 
@@ -22,13 +76,10 @@ WINDOWS_AND_SPECTRA = (
     rule("istft", args=_SPECTRUM, dtypes="complex", values="tame", wild=4),
 )
 
-# ---------------------------------------------------------------- factors and differences
+# ---------------------------------------------------------------- gradient
 
-_LDL = {"self": T("* n n", "main", "square"), "LD": T("* n n", "main", "square"), "B": T("* n k", "same"),
-        "pivots": lambda c: c.array(T("* n", "int32", (1, 1)))}  # fmt: skip
 _POINTS = {"self": T("n m"), "edge_order": I(1, 2), "spacing": N((1, 2, 0.5, -1.5))}
-FACTORS = (
-    rule("linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve", args=_LDL, dtypes="lapack", mixed=0, sizes={"n": (1, 4)}),
+GRADIENTS = (
     rule("gradient.*", args=_POINTS, sizes={"n": (2, 4), "m": (3, 4)}, dtypes="any", wild=6),
     rule("gradient.scalararray gradient.array", args={"dim": C(([0], [1, 0], [], [-1]))}),
     rule("gradient.scalarrayarray", args={"dim": C(([1, 0], [0, 1])), "spacing": C(([1, 2], [0.5, -1.5]))}),
@@ -38,24 +89,4 @@ FACTORS = (
         c.array(T("m", "same", "distinct")), c.array(T("n", "same", "distinct"))]}),
 )  # fmt: skip
 
-# torch checks no shape, and reads beyond a state that has fewer columns than the point numbers have bits.
-_SOBOL = {"quasi": T("d", "int64"), "n": I(0, 4), "sobolstate": T("d 30", "int64"), "dimension": I("d", "d"),
-          "num_generated": I(0, 9)}  # fmt: skip
-SAMPLERS = (
-    rule("_standard_gamma* _sample_dirichlet _dirichlet_grad", dtypes="wide", values="positive", wild=4),
-    rule(
-        "_philox*",
-        args={"key": T("2", "uint64", (0, 2**62)), "data": T("", "uint64"), "num_splits": I(1, 5)},
-        dtypes="float",
-    ),
-    rule("_philox_randint*", args={"low": C((None, 0, -3)), "high": C((None, 5, 200))}, dtypes="int"),
-    rule("_philox_key_fold_in", args={"data": I(-2, 5)}),
-    rule("_sobol_engine_draw", args=_SOBOL, mixed=0, wild=0),
-    # torch writes beyond a state that has fewer rows than dimensions.
-    rule(
-        "_sobol_engine_initialize_state_",
-        dies=lambda case: type(case.args[1]) is int and case.arrays()[0].shape[:1] < (case.args[1],),
-    ),
-)
-
-ROWS = (*WINDOWS_AND_SPECTRA, *FACTORS, *SAMPLERS)
+ROWS = (*FOURIER_TRANSFORMS, *WINDOWS_AND_SPECTRA, *GRADIENTS)

@@ -8,6 +8,7 @@ from functools import cache
 
 from ... import namespaces
 from . import (
+    conv_pool,
     elementwise,
     gradients,
     layers,
@@ -16,9 +17,9 @@ from . import (
     models,
     prims,
     quantized,
+    samplers,
     shapes,
     signals,
-    slow_conv_pool,
 )
 from .constraint import Constraint, ConstraintRule
 
@@ -29,10 +30,11 @@ RULES: tuple[ConstraintRule, ...] = (
     *gradients.ROWS,
     *matrices.ROWS,
     *layers.ROWS,
-    *slow_conv_pool.ROWS,
+    *conv_pool.ROWS,
     *losses.ROWS,
     *models.ROWS,
     *signals.ROWS,
+    *samplers.ROWS,
     *quantized.ROWS,
     *prims.ROWS,
 )

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...case import DTYPES, Array, Case, map_tree, schemas, whole, window
-from ...schemas import is_fragile, is_of_matrices, is_out, written_arrays
+from ...schema_facts import is_fragile, is_of_matrices, is_out, written_arrays
 from ..constraints.table import constraint_of
 from ..drawable import takes_any_shape
 

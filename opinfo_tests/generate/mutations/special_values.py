@@ -10,7 +10,7 @@ import numpy as np
 
 from ...case import DTYPES, Array, Case, is_complex, is_inexact, leaves, schemas
 from ...judge.tolerances import rule_for
-from ...schemas import is_fragile, is_of_matrices, is_out, written_arrays
+from ...schema_facts import is_fragile, is_of_matrices, is_out, written_arrays
 from ..constraints import constraint as con
 from ..constraints.table import constraint_of
 from ..drawable import functional_form

@@ -16,7 +16,7 @@ import torch
 from rich.progress import track
 
 from ... import namespaces
-from ...schemas import siblings
+from ...schema_facts import siblings
 from ..task import Task
 from . import plugin_samples
 from .extra.make_calls import own_reach

@@ -9,7 +9,7 @@ import numpy as np
 from torch.utils._pytree import tree_map
 
 from ... import namespaces
-from ...schemas import siblings
+from ...schema_facts import siblings
 from ..task import GIVEN, Task, reseed
 
 

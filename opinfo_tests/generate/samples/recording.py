@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from ...backends.torch_backend import DTYPE_NAMES, overload_of, raw
 from ...case import Array, Case, Named, Seeded
 from ...namespaces import why_undrawn
-from ...schemas import all_schemas, blank_written, siblings
+from ...schema_facts import all_schemas, blank_written, siblings
 from ..mutations.layout_variants import KINDS, enlarged, relaid
 from ..mutations.special_values import KINDS as VALUES
 from ..mutations.special_values import planted

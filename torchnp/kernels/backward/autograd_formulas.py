@@ -17,7 +17,7 @@ from torchnp.kernels._elementwise import in_place
 from torchnp.kernels.activation import sigmoid
 from torchnp.kernels.arithmetic import add, div, mul, sub
 from torchnp.kernels.backward.conv import convolution_backward
-from torchnp.kernels.backward.norm import native_batch_norm_backward
+from torchnp.kernels.backward.normalization import native_batch_norm_backward
 from torchnp.kernels.backward.pool import _adaptive_avg_pool3d_backward, max_pool2d_with_indices_backward
 from torchnp.kernels.conv import _slow_conv2d_backward, convolution
 from torchnp.kernels.copy import convert

@@ -137,7 +137,7 @@ def limited_halves(x: ndarray, low: ndarray | None, high: ndarray | None) -> nda
         magnitude = part & np.int16(0x7FFF)
         if zeros or magnitude.max() > infinity:
             kept = magnitude > infinity  # NaN
-            for zero in zeros:  # of two zeros, the element
+            for zero in zeros:  # if both are zero, the result is the element
                 kept |= part == zero
             np.copyto(out, part, where=kept)
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from torchnp import dtypes as dt
+from torchnp.kernels.numerics.bessel_airy import in_double, piecewise, ratio
 from torchnp.kernels.numerics.blocks import in_strips
-from torchnp.kernels.numerics.cephes import in_double, piecewise, ratio
 from torchnp.kernels.numerics.fma import fast_fma, fma, upper
 from torchnp.thresholds import Threshold
 

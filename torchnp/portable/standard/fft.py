@@ -10,8 +10,8 @@ from torchnp.portable.rows import Array, portable
 from torchnp.portable.standard.shape import part, wrap
 
 Ints = Sequence[int]
-# By torch's codes for normalization: by nothing, by sqrt(n), by n. The names are those of the standard, in which
-# "backward" divides the inverse transform by n, and "forward" the other one.
+# The standard's name for each of torch's codes, which divide by nothing, by sqrt(n) or by n. In the standard,
+# "backward" divides the inverse transform by n, and "forward" divides the forward transform.
 _FORWARD, _BACKWARD = ("backward", "ortho", "forward"), ("forward", "ortho", "backward")
 
 

@@ -11,7 +11,7 @@ from torchnp.shipped.torchvision.argument_checks import FLOATS, check, check_dty
 @torchnp.kernel(
     "torchvision::nms",
     schema="nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    tags=["dynamic_output_shape"],  # so that no server is asked for it: a handle's shape does not depend on values
+    tags=["dynamic_output_shape"],  # servers refuse it, because a handle's shape cannot depend on values
 )
 def nms(dets: np.ndarray, scores: np.ndarray, iou_threshold: float) -> np.ndarray:
     """Indices of boxes by falling score, without those that overlap one before them by more than a threshold."""

@@ -95,7 +95,7 @@ def _pixels(images: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
     image, group = np.ogrid[: images.shape[0], : images.shape[1]]
     index = (image.reshape(-1, 1, 1, 1, 1, 1), group.reshape(1, -1, 1, 1, 1, 1), slice(None))
     values = images[(*index, np.clip(y, 0, height - 1), np.clip(x, 0, width - 1))]
-    # The channels come last where indices stand on both sides of a slice.
+    # NumPy puts the sliced dimension (channels) last, because there are indices on both sides of it.
     return np.where(there, np.moveaxis(values, -1, 2), images.dtype.type(0))
 
 

@@ -16,7 +16,7 @@ from torchnp.shipped.torchvision.argument_checks import (
 )
 from torchnp.shipped.torchvision.deform import corners, interpolated, output_size, places
 
-MOST_IMAGES = 32  # that torchvision takes at once
+MOST_IMAGES = 32  # images that torchvision processes at once
 
 
 @torchnp.kernel(

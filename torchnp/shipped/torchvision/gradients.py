@@ -127,7 +127,7 @@ def _share_out(
     t, pooled = grad.dtype.type, grad.shape[1:]
     grids = [grid_of(s, n, sampling_ratio) for s, n in zip(size, pooled)]
     axes = [
-        # Of each axis: bins by points by the pixels before and after.
+        # For each axis, an array with dimensions bins, points, and the pixels before and after.
         [np.stack(pair, -1) for pair in ((low.T, high.T), (before.T, after.T), (within.T, within.T))]
         for low, high, before, after, within in (
             neighbours(points_of(a, s, n, sampling_ratio), length)

@@ -31,13 +31,12 @@ def roi_align(
         if not aligned:  # malformed boxes are made of size 1
             size = tuple(t(1) if s < 1 else s for s in size)
         points = grid_of(size[0], pooled_height, sampling_ratio) * grid_of(size[1], pooled_width, sampling_ratio)
-        if points < 0:  # of a box with one side the wrong way round
+        if points < 0:  # a box whose sides are swapped in one direction
             raise ValueError("cannot create std::vector larger than max_size()")
         ys, xs = (points_of(*one, sampling_ratio) for one in zip(start, size, (pooled_height, pooled_width)))
         rows, columns = (neighbours(p, length) for p, length in zip((ys, xs), image.shape[1:]))
-        beyond = image[:, :1, :1] * t(
-            0
-        )  # torchvision gives the first pixel no weight there, which is NaN of an infinite one
+        # Beyond the image, torchvision multiplies the first pixel by 0, which gives NaN if the pixel is infinite.
+        beyond = image[:, :1, :1] * t(0)
         for y in range(len(ys)):
             for x in range(len(xs)):
                 out[n] += _interpolated(image, [r[y] for r in rows], [c[x] for c in columns], beyond)
@@ -93,7 +92,7 @@ def roi_pool(
     if out.size == 0:
         return out, where
     check_dtype(input, "roi_pool_forward_kernel", HALF_TOO)
-    lowest = input.dtype.type(-np.finfo(np.float32).max)  # of float64 too, and -inf of float16
+    lowest = input.dtype.type(-np.finfo(np.float32).max)  # the same for float64; in float16 it becomes -inf
     width = input.shape[3]
     for n, roi in enumerate(rois):
         image = image_of(input, roi)
@@ -137,7 +136,7 @@ def ps_roi_pool(
             for j, (left, right) in enumerate(xs):
                 if bottom > top and right > left:
                     window = image[:, i, j, top:bottom, left:right].reshape(len(image), -1)
-                    total = np.add.accumulate(window, 1)[:, -1] + t(0)  # from the first pixel to the last
+                    total = np.add.accumulate(window, 1)[:, -1] + t(0)  # adds from the first pixel to the last
                     out[n, :, i, j] = total / t((bottom - top) * (right - left))
     return out, channels
 

@@ -1,4 +1,4 @@
-"""A random operator of torch and the table's row side by side: same seed, same values, same state afterwards."""
+"""Compares a random operator of torch with the table's row: same seed, same values, same state afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ needs_avx2 = pytest.mark.skipif(
 
 
 def twin(x):
-    """A copy with the same strides."""
+    """Return a copy with the same strides."""
     extent = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.strides, strict=True)) // x.itemsize
     memory = np.zeros(max(extent, 1), x.dtype)
     copied = np.ndarray(x.shape, x.dtype, memory, strides=x.strides)
@@ -54,7 +54,8 @@ def seed(s):
 
 
 def call(name, *args, **kwargs):
-    """The table's row and torch's op on the same arguments (torch tensors are converted), from where both stand."""
+    """Run the table's row and torch's op on the same arguments from the same random state; tensors are converted for
+    the row."""
     packet, _, overload = name.partition(".")
     theirs_op = getattr(getattr(A, packet), overload or "default")
     ours_kwargs = {
@@ -63,7 +64,7 @@ def call(name, *args, **kwargs):
         for k, v in kwargs.items()
     }  # fmt: skip
     ours_args = [to_numpy(a) if isinstance(a, torch.Tensor) else a for a in args]
-    if packet.endswith("_"):  # torch is about to write the memory that both would share
+    if packet.endswith("_"):  # torch would write to the memory that both share
         ours_args[0] = twin(ours_args[0])
     try:
         theirs = theirs_op(*args, **kwargs)

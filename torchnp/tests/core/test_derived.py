@@ -1,4 +1,5 @@
-"""Derived rows against torch: what in-place, out=, _copy, _foreach_ and functional forms write, and refuse."""
+"""Derived rows against torch: what in-place, out=, _copy, _foreach_ and functional forms write, and which calls they
+refuse."""
 
 import ast
 import warnings
@@ -18,12 +19,13 @@ aten = torch.ops.aten
 
 
 def both(mine, theirs):
-    """Run both; they give the same error class and words, or two results."""
+    """Run both functions and assert that they raise the same error (class and words); otherwise return the two
+    results."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             expected = theirs()
-    except Exception as error:  # whatever torch raises is the oracle
+    except Exception as error:  # torch is the oracle, whatever it raises
         with pytest.raises(type(error)) as got:
             mine()
         assert type(got.value) is type(error)
@@ -72,7 +74,7 @@ def test_out_casts(target, other):
 
 
 def call(row, args, outs, kwargs=None):
-    """A row and torch with the same arguments, and outs of the same dtypes and shapes."""
+    """Run a row and torch with the same arguments, and with outs of the same dtypes and shapes."""
     schema = TABLE[f"aten::{row}"].schema
     names = [a.name for a in schema.args if a.is_out]
     base, _, overload = row.partition(".")
@@ -116,7 +118,7 @@ def test_out_by_its_rule(rule, row, rest, target):
             "ceil.out",
             "amax.out",
         ):
-            continue  # refused by the op itself, before or after its out is looked at
+            continue  # the op itself refuses the arguments, before or after it checks ``out=``
         call(row, args, [np.zeros(0, target)])
 
 
@@ -135,7 +137,7 @@ def test_every_rule_has_rows_and_every_row_is_known():
 
 
 def of_one_tensor():
-    """The out= rows that can be called with nothing but a tensor."""
+    """Return the out= rows that can be called with a single tensor."""
     for name in TABLE:
         schema = TABLE.schemas[name]
         if not schema.is_out or name.startswith("prims::") or "nondeterministic_seeded" in schema.tags:
@@ -146,7 +148,7 @@ def of_one_tensor():
             yield name.removeprefix("aten::")
 
 
-# Ops whose out= form torch's CPU build has no kernel for, or that ask for an accelerator.
+# Ops without a kernel for the out= form in torch's CPU build, or that need an accelerator.
 ELSEWHERE = {
     "mkldnn_reorder_conv2d_weight.out", "mkldnn_reorder_conv3d_weight.out", "native_norm.out", "_pin_memory.out",
     "_to_dense.out",
@@ -160,7 +162,7 @@ def test_torchs_cpu_refuses_what_is_left_out(row):
         getattr(getattr(aten, base), overload)(torch.from_numpy(SQUARE), out=torch.zeros(0))
 
 
-# Uninitialised memory, and ops that do not take a square matrix of float32.
+# Uninitialised memory, and ops that do not accept a square matrix of float32.
 LEFT = ELSEWHERE | {"empty_like.out", "_conj_copy.out", "repeat_interleave.Tensor_out", "linalg_tensorinv.out"}
 
 
@@ -418,7 +420,8 @@ def test_inplace_with_a_number_that_the_dtype_does_not_hold(row, target):
 
 
 def test_no_rule_names_an_op():
-    """What is particular about one op stands on its row: words of the rules are no names of ops, plain words aside."""
+    """Anything specific to one op belongs to its row, so no string in the rules is the name of an op (apart from plain
+    words)."""
     words = {"any", "complex", "copy", "data", "full", "max", "min", "pin_memory", "real", "values"}
     names = {s.base for s in TABLE.schemas.values()} | {n.partition("::")[2] for n in TABLE.schemas}
     for path in Path(rules.__file__).parent.glob("*.py"):

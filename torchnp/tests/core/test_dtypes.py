@@ -14,7 +14,7 @@ NUMBERS = (True, 2, 2.5, 2j)
 
 
 def outcome(f):
-    """A dtype's name, or the class and text of the error."""
+    """Return a dtype's name, or the class and text of the error."""
     try:
         return str(f()).removeprefix("torch.")
     except (RuntimeError, TypeError) as error:
@@ -71,7 +71,7 @@ def test_default_dtype_is_a_float(name):
 
 
 FLOATS = [0, -0.0, 1, -1, 1.5, 2.5, -2.5, 100, 3, 127, 0.1, 1 / 3]
-# Beyond the integer types a float's conversion is undefined in C, so these go to inexact dtypes only.
+# Beyond the range of integer types, C does not define the conversion of floats, so these go to inexact dtypes only.
 EXTREMES = [448, 449, 464, 465, 480, 57344, 61440, 65504, 65519, 65520, 70000, 1e30, -1e30, 1e-8, 6e-8, 3e-8, 2**-9]
 EXTREMES += [2**-10, 2**-16, 2**-17, 1 + 2**-11 + 2**-30, 1 + 2**-8 + 2**-30, float("inf"), -float("inf"), float("nan")]
 INTEGERS = [
@@ -96,7 +96,7 @@ INTEGERS = [
 
 @pytest.mark.parametrize("source", dt.ALL, ids=str)
 @pytest.mark.filterwarnings("ignore:Casting complex values")
-@np.errstate(all="ignore")  # kernels call cast inside their own quiet state
+@np.errstate(all="ignore")  # kernels call cast with NumPy's warnings off
 def test_cast(source):
     for target in dt.ALL:
         if dt.is_inexact(source):

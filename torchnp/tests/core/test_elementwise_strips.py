@@ -22,7 +22,7 @@ def bits(x):
 
 @pytest.fixture
 def whole(monkeypatch):
-    """A function that calls a kernel without strips."""
+    """Return a function that calls a kernel without strips."""
 
     def call(kernel, *args, **kwargs):
         with monkeypatch.context() as patched:
@@ -125,7 +125,7 @@ def test_outs_and_targets(op, whole):
     shared = x.copy()
     if name.get(op) and want.dtype == x.dtype:
         assert np.array_equal(table[f"aten::{name[op]}"](shared, *more, out=shared), want)
-    if op != "softplus":  # which has no in-place form
+    if op != "softplus":  # softplus has no in-place form
         target = x.copy()
         assert table[f"aten::{base}_{'.' * bool(overload)}{overload}"](target, *more) is target
         assert np.array_equal(target, want.astype(target.dtype))

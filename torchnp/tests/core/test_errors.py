@@ -1,4 +1,4 @@
-"""torch's words, each held to what torch says: a call that is refused, its class and the whole of its first line."""
+"""Error messages, compared with torch's: the class, and the whole first line, of each refused call."""
 
 import inspect
 import math
@@ -25,7 +25,7 @@ def of(dtype, *shape):
     return torch.ones(shape, dtype=dtype)
 
 
-# By the function that has the words: calls of torch that raise them.
+# Calls of torch that raise the messages, by the function that makes the message.
 _CONV = ([1, 1], [0, 0], [1, 1])
 CALLS = {
     "conv_misfit": [

@@ -1,4 +1,4 @@
-"""NaN, infinities and floats that do not fit, as integers: torch's own, and the same on every processor."""
+"""NaN, infinities and floats out of range as integers: torch's own values, and the same on every processor."""
 
 import itertools
 import platform
@@ -25,7 +25,7 @@ X86 = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """As the table calls kernels."""
+    """Switch NumPy's warnings off, as the table does for kernels."""
     with np.errstate(all="ignore"):
         yield
 
@@ -56,7 +56,7 @@ def test_what_does_not_fit(source, target):
 @pytest.mark.parametrize("source", [dt.float32, dt.float64], ids=str)
 @pytest.mark.parametrize("target", INTEGERS, ids=str)
 def test_the_values_are_fixed(source, target, monkeypatch):
-    """What is said to be x86's is what NumPy gives where it gives that, and is used where NumPy gives another."""
+    """The fixed values are those of x86: NumPy's where NumPy converts that way, and computed elsewhere."""
     x = np.concatenate([np.array(VALUES, source), np.linspace(-200, 200, 77, dtype=source)])
     usual = dt.cast(x, target)
     monkeypatch.setattr(float_to_integer, "_converts_as_x86", lambda *_: False)
@@ -69,7 +69,8 @@ def test_the_values_are_fixed(source, target, monkeypatch):
 
 
 def test_torchs_vectors_differ_where_nothing_is_promised():
-    """The evidence: float32 to uint32 has one value in a vector and another beside it, or the same throughout."""
+    """torch's own result varies: a float32 converted to uint32 may have one value in a vector and another in the
+    rest."""
     x = torch.full((67,), -3e9)
     found = set(x.to(torch.uint32).tolist())
     assert found <= {1294967296, 2147483648, 4294967295, 0}

@@ -1,4 +1,4 @@
-"""Results have torch's strides: the rules alone against torch, and what code that calls ``.view`` relies on."""
+"""Results have torch's strides: the rules alone against torch, and code that relies on them, such as ``.view``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F = torch.nn.functional
 
 @st.composite
 def operands(draw: st.DrawFn, most: int = 3) -> list[torch.Tensor]:
-    """Tensors that broadcast: in any order in memory, with gaps, expanded, with extents of one and none."""
+    """Tensors that broadcast: in any memory order, with gaps, expanded, with sizes 1 and 0."""
     shape = draw(st.lists(st.sampled_from([0, 1, 2, 3, 4]), max_size=5))
     found = []
     for _ in range(draw(st.integers(1, most))):
@@ -215,7 +215,7 @@ def test_strides_of_lone_elements(name: str, op: str) -> None:
     x, of = LONE[name], KEEPS[op]
     try:
         wanted = of(x)
-    except (RuntimeError, NotImplementedError):  # of a rank or a size that the op does not take
+    except (RuntimeError, NotImplementedError):  # the op does not accept this rank or size
         return
     with NumpyMode():
         found = of(x)
@@ -251,7 +251,8 @@ def test_batch_norm_is_row_major_where_its_input_is_that_too(shape, strides, par
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_out_takes_a_result_in_any_layout(monkeypatch, transposed):
-    """The result is copied into ``out=`` without being laid out before, unless ``out=`` is resized."""
+    """The result is copied directly into ``out=``, without a copy in torch's layout before, unless ``out=`` is
+    resized."""
     x, index = np.arange(20.0, dtype=np.float32).reshape(5, 4).T, np.zeros((2, 2), np.int64)
     wanted = aten.scatter.value(x, 0, index, 7.0)
     out = np.empty((5, 4), np.float32).T if transposed else np.empty((4, 5), np.float32)

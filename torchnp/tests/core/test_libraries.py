@@ -111,7 +111,7 @@ def test_a_package_that_fails_leaves_nothing(package):
 
 
 def asked(package, *arguments, status=0):
-    """What the command says on both streams, in an environment where the package is installed."""
+    """Return a command's output (both streams) in an environment where the package is installed."""
     path = os.pathsep.join((str(package), str(Path(torchnp.__file__).parent.parent)))
     command = [sys.executable, "-m", "torchnp", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
@@ -274,7 +274,7 @@ for session in (rpc.connect({address!r}), rpc.local()):
         assert x.publish().tolist() == [[1] * 3] * 2
 """
         )
-    # in-place and out= forms are made of the functional one, which is what is missing
+    # the in-place and out= forms are derived from the functional form, which is missing
     assert [line.split(" ")[0] for line in said.splitlines()] == ["mylib::scale"] * 6
     words = (
         "is another library's operator, and the server runs only those of aten and prims: start it with torchnp serve"

@@ -21,13 +21,13 @@ DTYPES = (dt.bool_, dt.uint8, dt.int64, dt.bfloat16, dt.float32, dt.float64, dt.
 def outcome(run):
     try:
         run()
-    except Exception as error:  # whatever torch raises is the oracle
+    except Exception as error:  # torch is the oracle, whatever it raises
         return type(error).__name__, str(error).split()[:6]
     return None
 
 
 def expanded(dtype, shape, wide):
-    """The same memory twice, seen through dimensions that are expanded: torch's base and target, and ours."""
+    """Return the same expanded memory for both: torch's base and target, and ours."""
     small = [1 if w else n for n, w in zip(shape, wide, strict=True)]
     values = dt.cast(np.random.default_rng(len(shape)).integers(-4, 5, small).astype(np.float32), dtype)
     mine, theirs = values.copy(), to_torch(values).clone()
@@ -125,7 +125,7 @@ def test_a_list_with_an_expanded_tensor():
 
 
 def windows():
-    """Pairs of windows on 36 numbers, dense and not, in the same and in other orders."""
+    """Return pairs of windows on 36 numbers, dense or not, in the same and in different memory orders."""
     forms = [((6, 6), (6, 1)), ((6, 6), (1, 6)), ((36,), (1,)), ((3, 6), (6, 1)), ((5, 5), (6, 1)), ((2, 2), (3, 1))]
     for a, sa in forms:
         for b, sb in forms:
@@ -175,18 +175,19 @@ def test_the_data_names_rows():
 @pytest.mark.parametrize(
     "row, rest",
     [
-        ("amax.out", ([0],)),  # torch looks at neither memory
+        ("amax.out", ([0],)),  # torch checks neither the input nor the out
         ("prod.int_out", (0,)),
-        ("mean.out", ([0],)),  # at the out alone
-        ("t_copy.out", ()),  # generated: copied from a result of its own
+        ("mean.out", ([0],)),  # torch checks only the out
+        ("t_copy.out", ()),  # a generated form: copies its own result into the out
         ("mul.Scalar_out", (2,)),
         ("add.Scalar_out", (2,)),
-        ("neg.out", ()),  # at both
+        ("neg.out", ()),  # torch checks both
         ("cumsum.out", (0,)),
     ],
 )
 def test_an_out_that_overlaps(row, rest):
-    """In part an input, or itself: what torch refuses is refused, what it takes is taken."""
+    """An out that partly overlaps the input, or whose own elements overlap: torchnp refuses what torch refuses, and
+    nothing else."""
     base, overload = row.split(".")
     run = getattr(getattr(aten, base), overload)
     shape = run(torch.zeros(3, 3), *rest, out=torch.empty(0)).shape
@@ -218,7 +219,8 @@ def test_an_out_that_overlaps(row, rest):
 )
 @pytest.mark.parametrize("by_columns", [False, True])
 def test_factors_that_torch_computes_in_an_out(row, outs, by_columns):
-    """Of the outs that LAPACK can work in, the matrix is copied into one, which must not overlap it in part."""
+    """LAPACK works in one of the outs, into which torch copies the matrix; this out must not partly overlap the
+    matrix."""
     base, overload = row.split(".")
     run, mine = getattr(getattr(aten, base), overload), TABLE[f"aten::{row}"]
     shapes = [tuple(r.shape) for r in getattr(aten, base).default(torch.eye(3))]
@@ -246,7 +248,7 @@ def test_factors_that_torch_computes_in_an_out(row, outs, by_columns):
 
 @pytest.mark.parametrize(
     "row, names, shape, rest",
-    [  # the input, weight and bias are one run of memory, in which the out begins a few elements on, or is expanded
+    [  # input, weight and bias are in one piece of memory; the out begins a few elements later, or is expanded
         ("_upsample_bilinear2d_aa.out", "x", (2, 1, 2, 3), ([2, 3], False)),
         ("_upsample_bicubic2d_aa.out", "x", (2, 1, 2, 4), ([2, 4], True)),
         ("slow_conv_transpose2d.out", "xw", (2, 1, 3, 4), ([2, 2],)),
@@ -257,7 +259,7 @@ def test_factors_that_torch_computes_in_an_out(row, outs, by_columns):
 )
 @pytest.mark.parametrize("how", ["apart", "in the bias", "in part", "expanded", "strided input"])
 def test_an_out_that_torch_copies_into_or_iterates_over(row, names, shape, rest, how):
-    """A copy looks at the memory of what it reads and writes, and so does an iterator; other loops do not."""
+    """torch checks the memory of inputs and outs for copies and for TensorIterator loops, but not for other loops."""
     run, mine = getattr(getattr(aten, row.split(".")[0]), row.split(".")[1]), TABLE[f"aten::{row}"]
     given = {"x": ((2, 1, 2, 3), 0), "w": ((1, 1, 2, 2), 40), "b": ((1,), 50), "m": ((1,), 51), "v": ((1,), 52)}
     starts = {"apart": 80, "in the bias": 45, "in part": 3, "expanded": 80, "strided input": 3}
@@ -292,7 +294,7 @@ def test_an_out_that_is_the_input():
         base, _, overload = row.partition(".")
         expect = outcome(lambda: getattr(getattr(aten, base), overload)(*targs, out=tx.view(6)))
         assert outcome(lambda: TABLE[f"aten::{row}"](*args, out=x[:])) == expect
-    # What torch resizes before it looks overlaps what lies behind it.
+    # torch resizes this out before it checks, so the out then overlaps the memory behind it.
     expect = outcome(lambda: aten.gather.out(tx, 0, torch.from_numpy(i)[1:], out=torch.from_numpy(i)[:1]))
     assert outcome(lambda: TABLE["aten::gather.out"](i.copy(), 0, i[1:], out=i[:1])) is not None and expect is not None
     with pytest.raises(RuntimeError, match="some elements of the input tensor"):
@@ -307,8 +309,8 @@ def test_a_list_that_shares_memory_with_numbers_in_a_tensor():
     np.testing.assert_array_equal(x, tx.numpy())
 
 
-# What is written, and what is read, of one 3x4 tensor x; i makes a vector of indices. Rows are called on the table,
-# statements under the mode.
+# What is written and what is read, of one 3x4 tensor x; i makes a vector of indices. Rows are called on the table,
+# statements run under the mode.
 ROWS = [
     ("fill_.Tensor", lambda x, i: (x[1], x[1, 0, ...])),
     ("fill_.Tensor", lambda x, i: (x, x[2, 3, ...])),

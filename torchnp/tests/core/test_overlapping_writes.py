@@ -1,4 +1,5 @@
-"""In-place operators whose target shares memory with an operand: torch's values, element by element in its order."""
+"""In-place operators whose target shares memory with an operand give torch's values: torch writes element by element,
+in its order."""
 
 import functools
 import random
@@ -48,7 +49,7 @@ def of_torch(row):
 
 
 def run_of(shape, strides, itemsize):
-    """The bytes that lie without gaps, which torch may read as vectors."""
+    """Return the length in bytes of rows without gaps, which torch may read as vectors."""
     run = itemsize
     for stride, n in sorted((s * itemsize, n) for s, n in zip(strides, shape, strict=True) if n > 1):
         if stride == run:
@@ -57,7 +58,7 @@ def run_of(shape, strides, itemsize):
 
 
 def windows(seed, itemsize):
-    """A target and an operand on one memory: in any order of dimensions, with steps, shifted, broadcast and transposed.
+    """Return a target and an operand on one memory: permuted, with steps, shifted, broadcast or transposed.
 
     No row of the target is as long as torch's shortest vectors: there every processor gives one answer.
     """
@@ -122,7 +123,7 @@ def test_operands_in_the_memory_that_is_written(op, dtype):
 
 
 def test_what_users_write():
-    """What each gives in torch, under the mode, and on the table."""
+    """Run the call in torch, under the mode, and on the table."""
     programs = {
         "along rows": lambda x: x[:, 1:].copy_(x[:, :-1]),
         "along columns": lambda x: x[1:, :3].copy_(x[:-1, :3]),
@@ -164,7 +165,7 @@ def test_dense_operands_are_refused(write):
 def test_rows_of_vectors_are_those_of_avx2_on_every_processor():
     x = np.arange(100, dtype=np.float32).reshape(2, 50)
     TABLE["aten::copy_"](x[:, 1:], x[:, :-1])
-    # torch reads 16 numbers before it writes the first of them, and processes the last of the 49 alone.
+    # torch reads 16 numbers before it writes the first of them, and processes the last of the 49 separately.
     assert x[0].tolist() == [0, *range(16), *([15, *range(17, 32)]), *([31, *range(33, 48)]), 47]
 
 
@@ -187,7 +188,7 @@ def test_another_dtype_in_the_same_memory():
 
 
 def test_crosscheck_lets_pass_what_torch_does_not_promise(monkeypatch):
-    """As on a processor with other vectors."""
+    """Simulate a processor whose vectors have another length than torch assumes here."""
     monkeypatch.setattr(overlapping_writes, "VECTOR", 128)
     with NumpyMode(crosscheck=True):
         x = torch.arange(200.0).reshape(2, 100)
@@ -222,4 +223,4 @@ def test_handles_do_the_same():
             assert torch.equal(there.publish(), here)
         with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input tensor"):
             there.sub_(there[0])
-            there.publish()  # the server has the memory: it is found there
+            there.publish()  # the overlap is found on the server, which has the memory

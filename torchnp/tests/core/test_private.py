@@ -1,4 +1,5 @@
-"""What is private elsewhere stands in a module of its own, and may go: the public ways give the same."""
+"""Private names of other libraries may disappear, so each is used in one module only; without them, public ways give
+the same."""
 
 import ast
 import re
@@ -19,18 +20,19 @@ TREES = {
     for path in PACKAGE.rglob("*.py")
     if "tests" not in path.parts
 }
-# Not a library's own: an operator's name, Python's frames and end, a namedtuple's copy with other fields.
+# Not private to a library: names of operators, Python's frames and exit, and a namedtuple's copy with changed fields.
 ALLOWED = re.compile(r"(torch\.ops\.)?(aten|prims)\._\w+|sys\._getframe|os\._exit|.*\._replace")
 
 
 def is_private(name):
-    """Whether a name begins with one underscore, after removing the class from mangled names (``_Class__values``)."""
+    """Return whether a name begins with one underscore, after removing the class from mangled names
+    (``_Class__values``)."""
     name = re.sub(r"^_[A-Z]\w*?(?=__\w)", "", name)
     return name.startswith("_") and not name.startswith("__")
 
 
 def defined(tree):
-    """The names that a module gives to functions, classes, variables, attributes and slots."""
+    """Yield the names that a module gives to functions, classes, variables, attributes and slots."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
@@ -46,8 +48,8 @@ OURS = {name for tree in TREES.values() for name in defined(tree)}
 
 
 def foreign_privates(tree):
-    """What a module imports or reads that begins with an underscore and is not ours."""
-    theirs = set()  # names that other libraries are bound to
+    """Yield names with an underscore that a module imports or reads from other libraries."""
+    theirs = set()  # names in this module that refer to other libraries
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             home = node.module or "" if isinstance(node, ast.ImportFrom) else ""

@@ -1,4 +1,4 @@
-"""Numbers as elements of every dtype, against torch: through ops that ask for them in each of its ways."""
+"""Python numbers converted to every dtype, against torch, through ops that convert them in each of torch's ways."""
 
 import itertools
 
@@ -28,7 +28,7 @@ NUMBERS = [True, False, *INTS, *FLOATS, *COMPLEX]
 
 # Each op with its arguments: "x" stands for zeros, "1" for ones of the dtype, "v" for the number.
 OPS = {
-    # checked
+    # these check the range
     "fill.Scalar": ("x", "v"),
     "full_like": ("x", "v"),
     "constant_pad_nd": ("x", [1, 1], "v"),
@@ -48,10 +48,10 @@ OPS = {
     "clamp": ("x", "v", "v"),
     "clamp_max": ("x", "v"),
     "arange.start_step": (0, 3, "v", {"dtype": "d"}),
-    # cast to the types narrower than float
+    # these convert to dtypes narrower than float without a check
     "scalar_tensor": ("v", {"dtype": "d"}),
     "where.ScalarOther": (np.array([False, True]), "x", "v"),
-    # cast
+    # these convert without a check
     "copy": ("x", "v"),
     "mul.Tensor": ("1", "v"),
     "eq.Scalar": ("1", "v"),
@@ -73,10 +73,10 @@ def arguments(given, dtype, number, array, name):
 
 
 def outcome(f, args, named):
-    """The values as text, with nan unsigned, or the class and first line of the error."""
+    """Return the values as text, with nan unsigned, or the class and first line of the error."""
     try:
         out = f(*args, **named)
-    except Exception as error:  # whatever torch raises is the oracle
+    except Exception as error:  # torch is the oracle, whatever it raises
         return type(error).__name__, str(error).partition("\n")[0]
     out = to_numpy(out) if isinstance(out, torch.Tensor) else np.asarray(out)
     wide = dt.cast(out, dt.complex128) if dt.is_inexact(out.dtype) else out

@@ -22,7 +22,7 @@ from torchnp.derived import rules
 from torchnp.difference_catalogue import CATALOGUE
 
 TABLE = torchnp.table
-# Other tests may have met the namespaces of other libraries.
+# Other tests may have loaded the namespaces of other libraries.
 SCHEMAS = {name: schema for name, schema in TABLE.schemas.items() if name.startswith(("aten::", "prims::"))}
 
 
@@ -36,7 +36,7 @@ def torch_op(name):
 
 
 def test_schemas_are_the_registry():
-    # Asked in a process of its own: torch's compiler registers prims of its own when another test has loaded it.
+    # In a separate process, because torch's compiler registers prims of its own if another test has loaded it.
     told = subprocess.check_output(
         [sys.executable, "-c", "import torch; print(*torch._C._dispatch_get_all_op_names())"]
     )
@@ -126,7 +126,7 @@ def test_signature_is_the_schemas(name):
         default = None if parameter.default is parameter.empty else parameter.default
         if argument.has_default:
             assert parameter.default is not parameter.empty, argument.name
-            if isinstance(argument.default, list):  # one number stands for all of an int[2]
+            if isinstance(argument.default, list):  # for int[2], one number stands for both
                 default = [default] * len(argument.default) if isinstance(default, int) else list(default)
             assert default == argument.default, argument.name
         else:
@@ -268,7 +268,7 @@ def test_floating_point_flags_are_not_warnings():
 
 
 def test_rows_are_pickled_by_name():
-    """A process of another machine has the same table: nothing but a name is sent."""
+    """Only the name of a row is pickled, because the table is the same on every machine."""
     for name in torchnp.table:
         row = torchnp.table[name]
         assert pickle.loads(pickle.dumps(row)) is row, name
@@ -309,7 +309,8 @@ _OWN = {
     if n in TABLE and not s.mutates and any(a.type.rstrip("?") in _OWN for a in s.args)
 ])  # fmt: skip
 def test_torchs_own_dtypes_layouts_devices_and_formats_do_as_their_names(name):
-    """Each optional argument in turn, where the row takes its other arguments' simplest values."""
+    """Return calls that give each optional argument in turn, if the row accepts the simplest values for its other
+    arguments."""
     schema, x = TABLE.schemas[name], np.ones((1, 2, 2, 2))
     plain = {"Tensor": x, "int": 0, "SymInt": 0, "Scalar": 1, "float": 1.0, "bool": False, "str": "", "int[]": [2, 2],
              "SymInt[]": [2, 2], "int[1]": [0], "Tensor[]": [x], **{t: spelled for t, (_, spelled) in _OWN.items()}}  # fmt: skip

@@ -1,4 +1,5 @@
-"""Large arrays by parts: the same results with any number of threads, whole errors, and no thread lost in a fork."""
+"""Large arrays computed in parts by several threads: the results are the same, errors are complete, and forks lose no
+thread."""
 
 import multiprocessing
 import threading
@@ -92,7 +93,8 @@ def test_threads_change_nothing(call):
 
 
 def test_parts_are_the_whole():
-    """`by_parts` has the values and strides of the function itself, whose results are laid out like its operands."""
+    """`by_parts` gives the same values and strides as the function itself, whose results have the layout of its
+    operands."""
     a, b = (np.clip(np.nan_to_num(x), -1e6, 1e6) for x in inputs())
     turned = a.reshape(5, 206, 16, 64).transpose(2, 0, 3, 1)
     for operands in [(a, b), (a, b[0]), (a[:1], b), (a.T, b.T), (a, np.array(2, np.float32)), (turned, turned)]:
@@ -105,7 +107,7 @@ def test_parts_are_the_whole():
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), bfloat16])
 @pytest.mark.parametrize("name", ["exp", "tanh", "neg", "isfinite", "digamma", "relu"])
 def test_all_numbers_of_a_half_type(name, dtype):
-    """Large tensors, which use a lookup table, have the same results as small ones, which are computed."""
+    """Large tensors use a lookup table, and give the same results as small ones, which are computed."""
     kernel = getattr(torchnp.aten, name)
     numbers = np.arange(1 << 16, dtype=np.uint16).view(dtype)
     large = np.resize(numbers, LARGE).reshape(16, -1)
@@ -155,7 +157,7 @@ def test_an_error_is_raised_when_all_is_quiet():
     with pytest.raises(ValueError, match="of part 2"):
         share(work, range(50))
     assert at_work == [2]
-    share(at_work.append, [7])  # and the threads still work
+    share(at_work.append, [7])  # the threads still work
     assert at_work == [2, 7]
     zero = np.ones(SHAPE, np.int64)
     zero[-1, -1] = 0
@@ -179,7 +181,7 @@ def _child(queue):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forked():
     torchnp.set_num_threads(3)
-    torchnp.aten.exp(np.ones(SHAPE, np.float32))  # the threads are there
+    torchnp.aten.exp(np.ones(SHAPE, np.float32))  # starts the threads
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_child, args=(queue,))
@@ -266,12 +268,12 @@ def test_selections_by_bits_are_wheres(dtype, size):
 
 
 def test_threads_follow_the_version_of_their_caller():
-    """A `table_for` says in a context variable which version its kernels follow."""
+    """`table_for` stores the version that its kernels follow in a context variable."""
     torchnp.set_num_threads(4)
     seen, waiting = set(), threading.Barrier(4)
 
     def work(part):
-        waiting.wait(timeout=60)  # each part is another thread's
+        waiting.wait(timeout=60)  # each part runs on another thread
         seen.add((threading.get_ident(), target.current()))
 
     token = target._within.set((2, 12))

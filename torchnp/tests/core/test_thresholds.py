@@ -1,4 +1,5 @@
-"""Thresholds: the sizes at which a kernel takes another path are constants that the conformance tests find."""
+"""Thresholds: each size at which a kernel switches to another code path is a constant that the conformance tests
+find."""
 
 import ast
 import inspect
@@ -7,9 +8,9 @@ import torchnp
 from torchnp.thresholds import modules, thresholds
 
 SIZES = {"size", "nbytes", "shape", "len", "prod", "rows", "columns", "width", "length", "count", "elements", "terms"}
-LEAST, MOST = 8, 1 << 31  # smaller numbers count dimensions, larger ones no array here has
+LEAST, MOST = 8, 1 << 31  # smaller numbers count dimensions; no array here has more elements than MOST
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-# Comparisons of sizes with numbers at which no other path begins, by what they check.
+# Comparisons of sizes with numbers that are no thresholds, by what they check.
 OTHERS = {
     "b.size >= int(10 * a.size ** 0.145)": "torch's own rule of isin, drawn on both sides by its samples",
     "rows.shape[-1] <= 2 ** 24": "quantile refuses more",
@@ -24,7 +25,7 @@ OTHERS = {
 
 
 def number(node, constants=()):
-    """Return the value of a constant expression of integers; None for others."""
+    """Return the value of a constant integer expression, or None."""
     try:
         value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}}, dict(constants))
     except (NameError, TypeError, AttributeError, ValueError, SyntaxError):
@@ -33,7 +34,7 @@ def number(node, constants=()):
 
 
 def numbers_of(tree):
-    """Return a module's constants that are integers but no thresholds."""
+    """Return a module's integer constants that are no thresholds."""
     found = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:

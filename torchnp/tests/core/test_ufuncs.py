@@ -1,4 +1,4 @@
-"""The script that looks for ufuncs that write strided memory wrongly."""
+"""The script that finds ufuncs with wrong results in strided memory."""
 
 import runpy
 from pathlib import Path

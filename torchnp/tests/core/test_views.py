@@ -1,4 +1,4 @@
-"""The strides of views, in dimensions of one element and of empty tensors too, on any memory: against torch."""
+"""The strides of views against torch, on any memory, also for dimensions of size 1 and for empty tensors."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from torchnp.interop import to_numpy
 
 @st.composite
 def tensors(draw):
-    """A window with gaps on permuted memory; a dimension of size 1 keeps the stride that it had before the cut."""
+    """Return a window with gaps on permuted memory; a dimension that is cut to size 1 keeps its stride."""
     shape = draw(st.lists(st.sampled_from([1, 1, 2, 3, 4, 0]), max_size=4))
     whole = [n * draw(st.sampled_from([1, 1, 2])) + draw(st.sampled_from([0, 0, 1])) for n in shape]
     x = torch.arange(max(1, int(np.prod(whole))), dtype=torch.float32)[: int(np.prod(whole))].reshape(whole)
@@ -26,7 +26,7 @@ def _dims(x):
 
 @st.composite
 def shapes(draw, x):
-    """A shape of as many elements, with dimensions of one element among them."""
+    """Return a shape with the same number of elements, some of its dimensions of size 1."""
     rest, sizes = x.numel(), []
     for prime in (2, 2, 2, 3, 3, 4):
         if rest and rest % prime == 0 and draw(st.booleans()):

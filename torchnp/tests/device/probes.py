@@ -1,6 +1,7 @@
-"""What the device ``np`` does: each function is a probe. ``python -m torchnp.tests.device.probes`` prints what each gave, as JSON.
+"""Probes of the device ``np``: each function is one.
 
-torch has one such device in a process's life, so the tests run this in a process of its own.
+``python -m torchnp.tests.device.probes`` prints their results as JSON. A process can register only one such device, so
+the tests run this module in its own process.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-import torchnp.device  # it registers the device
+import torchnp.device  # registers the device
 from torchnp.interop.convert import TORCH_DTYPE
 from torchnp.tests.interop import models
 
@@ -175,7 +176,7 @@ def out_is_resized():
 
 def sizes_of_others_are_taken():
     x = torch.arange(6.0, device=D).view(2, 3).t()
-    assert x.resize_(3, 2).stride() == (1, 3)  # nothing has to change
+    assert x.resize_(3, 2).stride() == (1, 3)  # the number of elements stays the same
     same(x.resize_as_(torch.zeros(2, 2, device=D)).cpu(), torch.arange(4.0).view(2, 2))
     assert x.resize_as_(
         torch.zeros(1, 2, 2, 2, device=D).to(memory_format=torch.channels_last), memory_format=torch.preserve_format
@@ -211,7 +212,7 @@ def storages_grow():
     raises(RuntimeError, "out of bounds", lambda: first.as_strided_((300,), (1,)))
     part, same_part = (t[3:].as_strided((3, 4), (9, 2), 5) for t in (torch.arange(40.0, device=D), torch.arange(40.0)))
     same(torch.as_strided_copy(part, (2, 3), (3, 1), 1).cpu(), torch.as_strided_copy(same_part, (2, 3), (3, 1), 1))
-    nothing = first.as_strided((0, 3), (1, 2), 100)  # may begin beyond the memory
+    nothing = first.as_strided((0, 3), (1, 2), 100)  # an empty tensor may begin beyond the memory
     assert (nothing + 1).cpu().shape == (0, 3) and (nothing.stride(), nothing.storage_offset()) == ((1, 2), 100)
     y = torch.zeros(2, device=D)
     y.set_(x.untyped_storage(), 1, (2,), (2,))
@@ -433,7 +434,7 @@ def every_optimizer():
             m = nn.Sequential(nn.Linear(4, 6, bias=False), nn.Tanh(), nn.Linear(6, 1, bias=False))
             n = copy.deepcopy(m).to(D)
             x = torch.randn(9, 4)
-            if kind == "LBFGS":  # its line search follows roundings, which are not the same on all processors
+            if kind == "LBFGS":  # rounding decides its line search, and differs between processors
                 m, n, x = m.double(), n.double(), x.double()
             ends = []
             for model, data in ((m, x), (n, x.to(D))):
@@ -628,7 +629,7 @@ def fallbacks():
 
 
 def run(names: dict) -> None:
-    """Run the probes among a module's names, or those that the command line asks for, and print what each gave."""
+    """Run the probes among a module's names, or those named on the command line, and print their results."""
     own, probes = names["__name__"], {}
     for name, function in names.items():
         if (

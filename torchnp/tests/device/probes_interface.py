@@ -1,4 +1,4 @@
-"""What ``torch.np`` has beside tensors: storages of a dtype, streams, events; and memory that is to be deterministic."""
+"""Further parts of ``torch.np``: storages of a dtype, streams, events, and deterministic memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the device ``np`` is managed, and its memory shared: probes like those of probes.py."""
+"""Management of the device ``np``, and sharing of its memory: probes like those of probes.py."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def share_memory_with_others():
             assert array.tolist() == x.tolist()
             x[1, 2] = 0
             assert array[1, 2] == 0
-            if array.flags.writeable:  # NumPy before 2.1 has what it gets by DLPack read-only
+            if array.flags.writeable:  # before NumPy 2.1, arrays from DLPack are read-only
                 array[1, 2] = 1
             else:
                 x[1, 2] = 1

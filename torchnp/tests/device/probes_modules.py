@@ -1,4 +1,4 @@
-"""Modules that are moved to the device ``np`` and back, as they are to CUDA: probes like those of probes.py."""
+"""Modules moved to the device ``np`` and back, as to CUDA: probes like those of probes.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchnp.tests.device.probes import D, raises, run, same
 
 
 class Tied(nn.Module):
-    """A language model in small: head and embedding are one parameter."""
+    """A small language model whose head and embedding share one parameter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ def hooks_stay():
 def a_weak_reference_and_a_live_graph_do_not_stop_a_move():
     model = nn.Linear(3, 2)
     there = weakref.ref(model.weight)
-    y = model(torch.ones(1, 3, requires_grad=True)).exp()  # saves the weight
+    y = model(torch.ones(1, 3, requires_grad=True)).exp()  # saves the weight for the gradient
     model.to(D)
     assert there() is model.weight and y.device.type == "cpu"
     model(torch.ones(1, 3, device=D)).sum().backward()
@@ -243,7 +243,8 @@ def state_dicts_are_loaded():
 
 
 def shared_storages_of_parts():
-    """As on CUDA, views of one storage are views no more after a move, but one parameter in two places is one."""
+    """As on CUDA, views of one storage are separate tensors after a move, but a parameter used in two places stays
+    one."""
     flat = nn.Parameter(torch.arange(6.0))
     model = nn.ParameterList([flat, flat])
     model.to(D)

@@ -1,4 +1,4 @@
-"""Sparse tensors on the device ``np``, and gradients that are sparse: probes like those of probes.py."""
+"""Sparse tensors on the device ``np``, and sparse gradients: probes like those of probes.py."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torchnp.tests.device.probes import D, run, same
 
 
 def _moved(x, device):
-    """A tensor of any layout on a device."""
+    """Return a tensor of any layout on a device."""
     return x.detach().clone().to(device)
 
 
 def _agree(function, *tensors):
-    """A function gives the same of tensors on the device as on the CPU, in values, layout and device."""
+    """Assert that a function gives the same values, layout and device for tensors on the device as on the CPU."""
     want = function(*[_moved(x, "cpu") for x in tensors])
     got = function(*[_moved(x, D) for x in tensors])
     for w, g in zip(*((x if isinstance(x, tuple) else (x,)) for x in (want, got)), strict=True):

@@ -1,4 +1,4 @@
-"""A build of the device's extension that another process has begun, or left behind."""
+"""A build of the device's extension that another process is running, or has left unfinished."""
 
 import subprocess
 import sys

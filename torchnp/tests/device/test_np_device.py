@@ -1,4 +1,5 @@
-"""The device ``np``: each probe of the files probes*.py, which run in a process each, and what a torch without a name says."""
+"""The device ``np``: each probe of the files probes*.py, which run in one process each; and the report if torch lacks a
+name."""
 
 import ast
 import json
@@ -30,12 +31,12 @@ NEEDED = sorted(
 
 
 COMPILER = shutil.which(os.environ.get("CXX", "c++")) and cpp_extension.is_ninja_available()
-# Where the extension is built, the slower way without it is tried weekly.
+# Where the extension can be built, the slower device without it is tested weekly.
 PYTHON = pytest.param("0", id="python", marks=[pytest.mark.weekly] if COMPILER else [])
 
 
 def with_extension(asked: str) -> dict[str, str]:
-    """The environment of a process that asks for the extension in C++, or does not."""
+    """Return a process's environment that asks for the C++ extension, or does not."""
     if asked == "1" and not COMPILER:
         pytest.skip(reason="no C++ compiler, or no ninja")
     return os.environ | {"TORCHNP_DEVICE_EXTENSION": asked}

@@ -1,4 +1,4 @@
-"""What builds the site, for tests of it: the modules of ``docs``, which is beside the package in a clone alone."""
+"""Loads the modules in ``docs`` that build the site. Only a clone has them."""
 
 import importlib
 import sys

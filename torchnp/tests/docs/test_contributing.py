@@ -1,4 +1,5 @@
-"""What CONTRIBUTING shows of adding an op is done: the op is taken out of a copy of the package, and put back."""
+"""The steps of CONTRIBUTING for adding an op are carried out: an op is removed from a copy of the package, and put
+back."""
 
 import os
 import re

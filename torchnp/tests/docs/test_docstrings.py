@@ -1,4 +1,4 @@
-"""Every public name says in numpydoc's form what it takes, gives and raises."""
+"""Every public name has a numpydoc docstring with its parameters, results and errors."""
 
 import importlib
 import inspect
@@ -20,7 +20,7 @@ def names():
 
 
 def sections(doc):
-    """The sections of a numpydoc text by title, each a list of the names that it explains."""
+    """Return the sections of a numpydoc text by title, each as the list of the names that it explains."""
     lines = inspect.cleandoc(doc).splitlines()
     found = {"": lines}
     for i, line in enumerate(lines[:-1]):
@@ -41,13 +41,14 @@ def parameters(found):
 
 def source_of(found):
     given = vars(found).get("__post_init__", found.__init__) if inspect.isclass(found) else found
-    written = inspect.isfunction(given) and not given.__code__.co_filename.startswith("<")  # a dataclass makes its own
+    # A dataclass generates its own methods.
+    written = inspect.isfunction(given) and not given.__code__.co_filename.startswith("<")
     return inspect.getsource(given) if written else ""
 
 
 @pytest.mark.parametrize("found", names())
 def test_public_names_are_explained(found):
-    """What each argument is, what comes back and what is raised, for functions and classes."""
+    """Return what is missing in the docstring of a function or class: parameters, results or errors."""
     explained, takes = sections(inspect.getdoc(found) or ""), parameters(found)
     known = [*explained.get("Parameters", ()), *explained.get("Attributes", ())]
     assert [n for n in takes if n not in known] == [], "arguments without a word"

@@ -1,4 +1,5 @@
-"""The rows of other libraries' operators that torchnp ships, held against what torchvision gave for its samples, and the loops of transformers."""
+"""The shipped rows of other libraries' operators, compared with recorded results of torchvision, and with transformers'
+loops."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def run(code):
 
 
 def test_the_rows_give_torchvision_s_bits():
-    """All but those of deform_conv2d and its gradients, whose sums of products are in the order of a BLAS: they are as near as rounding allows."""
+    """deform_conv2d and its gradients are compared within rounding, because their sums of products depend on the BLAS;
+    all others bit by bit."""
     said = run(
         """
         import collections, json, sys
@@ -73,7 +75,7 @@ def test_the_rows_give_torchvision_s_bits():
 
 
 def test_an_exported_program_runs_without_torch():
-    """A program with two torchvision operators, whose values decide the number of boxes, runs with torchnp alone."""
+    """A program with two torchvision operators, in which values decide the number of boxes, runs with torchnp alone."""
     said = run(
         """
         import sys
@@ -101,7 +103,7 @@ def test_an_exported_program_runs_without_torch():
 
 
 def test_the_device_and_the_mode_run_them():
-    """torch's side is declared here, as torchvision's is not on every machine."""
+    """The test itself declares torch's operators, because not every machine has torchvision."""
     run(
         """
         import sys
@@ -120,7 +122,7 @@ def test_the_device_and_the_mode_run_them():
 
 
 def test_a_whole_detector_runs_on_the_device():
-    """Inference and a training step of a torchvision model have the losses and gradients of the CPU."""
+    """Inference and a training step of a torchvision model give the losses and gradients of the CPU."""
     tried = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True, text=True)
     if tried.returncode:
         pytest.skip(reason=f"no torchvision that works with this torch: {tried.stderr.strip().splitlines()[-1]}")
@@ -131,7 +133,7 @@ def test_a_whole_detector_runs_on_the_device():
 
 
 def test_products_of_experts_are_those_of_torch():
-    """Forward and backward with groups without rows, rows without a group, and no rows; torch.mm's errors are kept."""
+    """Forward and backward for empty groups, rows without a group, and no rows; the errors are those of torch.mm."""
     said = run(
         """
         import numpy as np, torch, torchnp

@@ -1,4 +1,5 @@
-"""The measured growth of operators: no time and no memory grows faster than torch's, but for those that are named."""
+"""Measured growth of operators: time and memory grow no faster with the size than torch's, apart from named
+exceptions."""
 
 import numpy as np
 import pytest
@@ -6,10 +7,10 @@ import pytest
 from torchnp.tests.docs.site_modules import site_module
 
 FROM = 100_000  # elements: below, the call itself takes most of the time
-# Beyond, a first call may take ten times as long as the next ones, until the system has found the memory.
+# Above, a first call may take ten times as long as the next ones, until the system has found the memory.
 TO = 10_000_000
-STEEPEST = 0.15  # of log(ratio) over log(elements): a ratio that doubles in two decades, where machines vary by as much
-MUCH = 2.0  # a ratio that rises and stays below is no cliff
+STEEPEST = 0.15  # slope of log(ratio) over log(elements): a ratio that doubles in two decades; machines vary as much
+MUCH = 2.0  # smaller ratios may rise
 TIME, MEMORY = 1, 2  # columns of a point
 _, FAMILIES = site_module("plots").growth()
 LINES = [(op, points) for ops in FAMILIES.values() for op, points in ops.items()]

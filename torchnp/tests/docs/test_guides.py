@@ -1,7 +1,8 @@
-"""What README and the guides show is run, as the site's build does it; and what the build makes of the table."""
+"""The code of README and the guides is run, as in the site's build; and the pages that a build makes from the table."""
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,11 +17,13 @@ from torchnp.tests.rpc.server_pool import until
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="installed without the documentation")
 ROOT = DOCS.parent
+blocks = site_module("blocks") if DOCS.is_dir() else None
 guides = site_module("guides") if DOCS.is_dir() else None
+WRITTEN = ("differences", "names", "ops")  # folders of pages that a build writes
 PAGES = [*guides.pages(), *guides.beside()] if guides else []
 
 
-# The site's build runs them all, and so does CI.
+# The site's build, and so CI, runs all pages.
 @pytest.mark.parametrize(
     "page",
     [p if p.name == "quickstart.md" else pytest.param(p, marks=pytest.mark.weekly) for p in PAGES],
@@ -36,8 +39,31 @@ def test_all_pages_are_read():
     assert not set(guides.GENERATED) & {page.name for page in PAGES}
 
 
+def test_the_files_that_a_page_names_exist():
+    """A file that the page's own blocks write or use need not exist in the repository."""
+    paths = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")]
+    stale = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        of_page = " ".join(b.saved + " " + b.code for b in blocks.find(page))
+        for name in set(re.findall(r"`([\w./-]+\.py)`", text)):
+            exists = any(f"/{path}".endswith(f"/{name}") for path in paths)
+            if not exists and name.removesuffix(".py") not in of_page:
+                stale.append(f"{page.name}: {name}")
+    assert not stale
+
+
+def test_pages_with_links_that_work_only_on_the_site_say_so():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        links = re.findall(r"\]\(([\w./-]+\.md)\b", text)
+        of_the_build = [link for link in links if link in guides.GENERATED or link.split("/")[0] in WRITTEN]
+        says_so = page.name == "index.md" or re.search(r"\b[Tt]he\s+(built\s+)?site\b", text)
+        assert says_so or not of_the_build, (page.name, of_the_build)
+
+
 def test_pages_that_a_build_writes_are_no_guides():
-    """A build that finds more guides at its end than at its beginning, in a clean clone only, would refuse itself."""
+    """If a build found more guides at its end than at its beginning (in a clean clone only), it would fail."""
     ignored = {Path(line).name for line in (ROOT / ".gitignore").read_text().split() if line.startswith("docs/")}
     assert {name for name in ignored if name.endswith(".md")} == set(guides.GENERATED)
 
@@ -151,7 +177,7 @@ urllib.request.urlopen("http://127.0.0.1:7077/x.py").read()[:6]  # b'import'"""
 
 
 def test_a_server_runs_while_its_page_does(page):
-    """At a free port: that of the page may be taken."""
+    """The server uses a free port, because the page's own port may be taken."""
     started = block("$ python x.py\nserving at 7077", "console", mark="<!-- in the background -->")
     page.write_text(block(SERVER, mark="<!-- saved as x.py -->", language="py") + started + block(CLIENT))
     assert guides.run(page) == []
@@ -181,7 +207,7 @@ def test_plots_are_drawn_of_what_is_so():
     numpys, torchs = plots.steps("NumPy"), plots.steps("torch")
     assert {("int8", "float16"), ("int64", "float64"), ("uint8", "int16")} <= numpys
     assert {("int64", "float16"), ("int64", "bfloat16"), ("uint8", "int16")} <= torchs
-    assert ("bool", "float64") not in numpys | torchs  # which follows
+    assert ("bool", "float64") not in numpys | torchs  # this follows from the other steps
     _, errors = plots.ulps()
     assert dict(errors)["hypot"] == pytest.approx([0.5] * 6, abs=0.02)
     counts = sum((found for _, found in plots.coverage()), Counter())

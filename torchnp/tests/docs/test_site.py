@@ -1,4 +1,4 @@
-"""The built documentation site in a browser: it is found, filtered and searched, by all, on all screens, and holds together.
+"""The built documentation site in a browser: navigation, filters, search, accessibility, screen sizes and links.
 
 CONTRIBUTING.md has the command. ``TORCHNP_SITE`` names the built site; the browser is the machine's own chromium.
 """
@@ -20,7 +20,7 @@ from torchnp.tests.lookup.test_explain import QUESTIONS
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SITE = Path(os.environ.get("TORCHNP_SITE") or "no site")
-READ = (  # by axe, which takes half a minute over the longest pages; these have all that a page is made of
+READ = (  # pages for axe, which takes half a minute for the longest pages; these contain every kind of element
     "index.html", "ops/aten.var.html", "names/numpy.html", "names/torch.html", "names/python.html", "differences.html",
     "differences/ten.html", "search.html?q=ddof", "harness.html", "api.html", "report.html",
 )  # fmt: skip
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(
 
 @functools.cache
 def texts():
-    """The pages by their addresses, without the theme's templates."""
+    """Return the pages by address, without the theme's templates."""
     paths = (path.relative_to(SITE) for path in sorted(SITE.rglob("*.html")))
     return {str(path): (SITE / path).read_text(encoding="utf-8") for path in paths if path.parts[0] != "_static"}
 
@@ -84,7 +84,7 @@ def test_an_operator_has_its_family_beside_it():
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    """Where the site is served, with a page of the harness in it."""
+    """Serve the site, together with a page of the harness."""
     from opinfo_tests.tests.test_html_page import write
 
     report = write(tmp_path_factory.mktemp("report"), many=200)
@@ -115,7 +115,7 @@ def browser():
 
 @pytest.fixture
 def page(browser, address, request):
-    """A page that fails the test on an error in a script."""
+    """Return a page that fails the test if a script raises an error."""
     context = browser.new_context(base_url=address, **getattr(request, "param", {}))
     opened = context.new_page()
     errors = []
@@ -126,7 +126,7 @@ def page(browser, address, request):
 
 
 def look_up(page, query):
-    """Open the field with the keyboard, and type."""
+    """Open the search field with the keyboard, and type."""
     page.keyboard.press("Control+k")
     field = page.locator("#pst-search-dialog input[name=q]")
     field.fill(query)
@@ -220,7 +220,7 @@ def axe():
 
 
 def findings(page):
-    """What axe calls serious or critical: the rule, and the places where it is broken."""
+    """Return the violations that axe calls serious or critical: the rule, and the elements that break it."""
     page.evaluate(axe())
     result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return {
@@ -283,7 +283,8 @@ READING = """async place => {
 
 
 def words_at(page, place):
-    """What is said at an address: on an operator's page, in a section, or in a row and on the differences that it links."""
+    """Return the text at an address: an operator's page, a section, or a row together with the differences that it
+    links."""
     said, links = page.evaluate(READING, place)
     if place.startswith("names/"):
         said += "".join(words_at(page, link) for link in links if "/differences/" in link)

@@ -1,4 +1,4 @@
-"""The search of the documentation site, run in a browser on the index that a build writes: what comes first."""
+"""The search of the documentation site, run in a browser on the index of a build: the first results."""
 
 import functools
 import json
@@ -16,7 +16,7 @@ import pytest
 from torchnp.lookup.resolve import SPELLED, meaning_of, spelled
 from torchnp.tests.lookup.test_explain import QUESTIONS
 
-pytestmark = pytest.mark.weekly  # .ci/run has it beside the tests of the built site
+pytestmark = pytest.mark.weekly  # .ci/run runs it with the tests of the built site
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FIRST = {
@@ -73,7 +73,7 @@ def search_index():
 
 @functools.cache
 def hits():
-    """The hits of every query of this file, by one visit to the browser."""
+    """Return the results for every query of this file, found in one visit to the browser."""
     if BROWSER is None:
         if os.environ.get("CI"):
             pytest.fail("no chromium on this machine: CI installs it")
@@ -98,7 +98,7 @@ def hits():
 
 @pytest.mark.parametrize("question", [question for question, _ in QUESTIONS])
 def test_a_question_is_answered_among_the_first_three(question):
-    """The first hit is the best place of what the name means, and the next are its others."""
+    """The first result is the best page for the meaning of the name, and the next ones are its other pages."""
     places = search_index().pages_of(meaning_of(question))[:3]
     assert [hit["url"] for hit in hits()[question]][: len(places)] == places
 
@@ -125,7 +125,8 @@ def test_what_is_no_name_is_taken():
 
 
 def test_patterns_are_read_alike_in_python_and_in_javascript():
-    """Only what both have: no named groups, no lookbehind, no references in what is put in the place."""
+    """The patterns use only syntax that both languages have: no named groups, lookbehind, or references in
+    replacements."""
     patterns = [*SPELLED, *search_index().REGISTRY]
     assert not [p for p, ours in patterns if re.search(r"\(\?(?![:=!])", p) or re.search(r"[\\$]", ours)]
     assert spelled("torch.nn.functional.relu") == "F.relu" and spelled("numpy.linalg.det") == "np.linalg.det"

@@ -1,4 +1,4 @@
-"""What type checkers and editors are told of the ops: `torchnp/typed.pyi`."""
+"""`torchnp/typed.pyi`, the types of the ops for type checkers and editors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine for tests: torchnp's functional kernels on arrays that cannot be written, so that a write would be seen."""
+"""An engine for tests: torchnp's functional kernels on read-only arrays, so that every write raises an error."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torchnp.random import default_generator
 
 
 def functional(name: str) -> bool:
-    """Whether an overload neither writes nor views."""
+    """Return whether an overload neither writes nor views."""
     schema = torchnp.table.schemas[name]
     return name.startswith("aten::") and not schema.mutates and not schema.is_view and "_foreach" not in name
 
 
 class Arrays(Engine):
-    """Kernels of the table, each array its own memory.
+    """An engine that runs the table's kernels and gives each array its own memory.
 
     Parameters
     ----------
@@ -51,11 +51,11 @@ class Arrays(Engine):
         return own(out) if isinstance(out, np.ndarray) else type(out)(None if x is None else own(x) for x in out)
 
     def sync(self) -> None:
-        """As a session's; these operators fail at once."""
+        """Do nothing, because operators fail immediately here; a session's `sync` waits for failures."""
 
 
 def own(array: np.ndarray) -> np.ndarray:
-    """A copy that cannot be written."""
+    """Return a read-only copy."""
     array = np.array(array, order="C")
     array.flags.writeable = False
     return array

@@ -1,4 +1,4 @@
-"""The examples of the engine's page: each is short, compares with torch, and is run by the page."""
+"""The examples of the engine's page: each is short, compares its results with torch, and is run by the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""torch's own tools above the example's engine of 46 functional NumPy operators in another process, without code of its own."""
+"""torch's own tools run on the example engine of 46 functional NumPy operators in another process, without special
+code."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.skipif(not ENGINES.exists(), reason="the examples are b
 
 
 class Here:
-    """In place of a pool of processes: the same requests, pickled, in this process, which takes less time."""
+    """Replaces the pool of processes: the same requests, pickled, run in this process, which is faster."""
 
     def submit(self, function, *args):
         result = Future()

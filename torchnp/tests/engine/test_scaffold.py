@@ -1,4 +1,4 @@
-"""``torchnp new`` writes packages that pass their own tests on the first try."""
+"""``torchnp new`` writes packages that pass their own tests at once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_kernels_pass_on_the_first_try(tmp_path):
     rows = (folder / "mylib_rows" / "kernels.py").read_text()
     assert "def scale(self, factor=2):" in rows and "def both(self, other, *, turned=False):" in rows
     assert "mylib::forget_" in (folder / "README.md").read_text() and "forget" not in rows
-    installed = folder / "mylib_rows-0.1.0.dist-info"  # as pip would, from pyproject.toml
+    installed = folder / "mylib_rows-0.1.0.dist-info"  # as pip would make it from pyproject.toml
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: mylib-rows\nVersion: 0.1.0\n")
     text = (folder / "pyproject.toml").read_text()
@@ -119,7 +119,7 @@ class Rough(Wrong):
 
 @pytest.mark.weekly
 def test_wrong_values_and_gradients_are_found(tmp_path):
-    """And within a declared tolerance they pass; a gradient for which an operator is missing is told apart."""
+    """Results within a declared tolerance pass; a gradient that needs a missing operator is reported as such."""
     (tmp_path / "wrong.py").write_text(WRONG)
     done = conform(tmp_path, "--backend", "engine:wrong:Wrong", "--no-samples", "--draws", "6")
     assert done.returncode == 1 and "GradientError" in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""What an engine lacks is derived: writes, views, factories and composites, on arrays that cannot be written."""
+"""Operators that an engine lacks are derived: writes, views, factories and composites, on read-only arrays."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def few():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("first", range(0, 80, 20))
 def test_random_programs(first):
-    """Values, gradients, versions, metadata and who raises are torch's, on an engine without views and writes."""
+    """Values, gradients, version counters, metadata and errors are torch's, on an engine without views and writes."""
     for seed in range(first, first + 20):
         said = random_torch_programs.difference(random_torch_programs.drawn(seed), Arrays())
         assert not said or "in which elements share memory" in said, (seed, said)
@@ -206,7 +206,7 @@ def test_options_and_nests():
 
 
 def test_payloads_may_be_anything():
-    """Two addends of an integer for each number: shares, as float32 for torch."""
+    """A payload is a list of two integer shares for each number; to torch the tensor is float32."""
 
     class Shared(Engine):
         name, ops = "two shares", ["aten::add.Tensor", "aten::neg", "aten::sum.dim_IntList", "aten::expand_copy"]

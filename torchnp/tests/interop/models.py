@@ -1,4 +1,4 @@
-"""Five small models in torch.nn, each with a batch and a loss, that between them use what ordinary training uses."""
+"""Five small models in torch.nn, each with a batch and a loss, which together use what ordinary training uses."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Transformer(nn.Module):
 
 
 class LSTM(nn.Module):
-    """A bidirectional LSTM of two layers whose last step is classified."""
+    """A bidirectional LSTM with two layers; its last step is classified."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class BagOfWords(nn.Module):
 
 
 class Case(NamedTuple):
-    """A model's class, its batch for a dtype, and its loss."""
+    """A model's class, a function that makes its batch for a dtype, and its loss."""
 
     model: Callable[[float], nn.Module]
     batch: Callable[[torch.dtype], Tensor]
@@ -138,14 +138,14 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 
 def build(name: str, dtype: torch.dtype, p: float = 0.0, *, train: bool = True) -> tuple[nn.Module, Tensor]:
-    """Model and batch, the same for the same arguments."""
+    """Return the model and its batch, the same for the same arguments."""
     torch.manual_seed(7)
     case = CASES[name]
     return case.model(p).to(dtype).train(train), case.batch(dtype)
 
 
 def step(name: str, model: nn.Module, batch: Tensor) -> Tensor:
-    """Loss of one forward pass, with gradients left in the parameters when the model trains."""
+    """Return the loss of one forward pass; in training, leave gradients in the parameters."""
     loss = CASES[name].loss(model(batch), LABELS)
     if model.training:
         loss.backward()

@@ -1,7 +1,8 @@
-"""Recurrent networks trained by torch and by torchnp: ``python -m torchnp.tests.interop.rnn_training WHERE KIND`` prints what differs, as JSON.
+"""Recurrent networks trained by torch and by torchnp.
 
-WHERE is ``mode`` (the forward and the backward each inside `NumpyMode` or not), ``device`` (``np``) or ``handles``. A fault
-may end the process, so the tests run this in processes of their own.
+``python -m torchnp.tests.interop.rnn_training WHERE KIND`` prints the differences as JSON. WHERE is ``mode`` (the
+forward and the backward each inside `NumpyMode` or not), ``device`` (``np``) or ``handles``. A fault may end the
+process, so each test runs this in its own process.
 """
 
 from __future__ import annotations
@@ -27,21 +28,22 @@ KINDS: dict[str, Callable[..., nn.Module]] = {
 
 
 class Case(NamedTuple):
-    """A network, in training or not, and what it is given."""
+    """A network, whether it trains, and its inputs."""
 
     options: dict[str, Any]
     train: bool
     packed: bool = False
-    given: bool = False  # the first state
+    given: bool = False  # whether the first state is given
     batched: bool = True
-    frozen: str = ""  # parameters with this in their names
-    only_end: bool = False  # the loss is of the last state
+    frozen: str = ""  # parameters whose names contain this text get no gradient
+    only_end: bool = False  # the loss is that of the last state
     dtype: torch.dtype = torch.float32
     leaf: bool = True  # whether the input requires a gradient
 
 
 def cases(kind: str) -> Iterator[Case]:
-    """Layers, directions, projections and bias in all combinations, the rest beside them."""
+    """Return networks with all combinations of layers, directions, projections and bias; other options vary along with
+    them."""
     projections = (0, 2) if kind == "LSTM" else (0,)
     choices = itertools.product((1, 2), (False, True), projections, (True, False), (False, True))
     for i, (layers, both, projected, bias, train) in enumerate(choices):
@@ -62,7 +64,7 @@ def cases(kind: str) -> Iterator[Case]:
 
 
 def arguments(case: Case, module: Any) -> list[torch.Tensor]:
-    """The input, and the first state where it is given."""
+    """Return the input, and the first state if it is given."""
     made = torch.Generator().manual_seed(1)
     shape = (2, 5, 3) if module.batch_first else (5, 2, 3)
     x = torch.randn(shape if case.batched else (5, 3), generator=made, dtype=case.dtype)
@@ -77,7 +79,7 @@ def arguments(case: Case, module: Any) -> list[torch.Tensor]:
 
 
 def run(module: Any, case: Case, given: list[Any], forward: Any, backward: Any) -> list[Any]:
-    """The results of a step, and the gradients."""
+    """Return the results of a step, and the gradients."""
     x, *states = given
     leaves = [t for t in (x,) if case.leaf] + states
     for leaf in leaves:
@@ -108,7 +110,7 @@ NOWHERE = contextlib.nullcontext
 
 
 def differences(kind: str, where: str) -> list[str]:
-    """What torch and torchnp do not have in common, a line for each run."""
+    """Return the differences between torch and torchnp, a line for each run."""
     routes: Routes = [(where, NOWHERE, NOWHERE)]
     move: Callable[[Any], Any]
     if where == "mode":
@@ -134,7 +136,7 @@ def differences(kind: str, where: str) -> list[str]:
         want = run(copy.deepcopy(module), case, arguments(case, module), NOWHERE, NOWHERE)
         for name, forward, backward in routes:
             runs += 1
-            print(f"{kind} {case} {name}", file=sys.stderr, flush=True)  # the last line names what killed the process
+            print(f"{kind} {case} {name}", file=sys.stderr, flush=True)  # after a crash, the last line names the case
             try:
                 moved = [move(x) for x in arguments(case, module)]
                 got = run(move(copy.deepcopy(module)), case, moved, forward, backward)

@@ -1,7 +1,8 @@
-"""Operators whose results are for their gradient: what one library leaves, the other takes.
+"""Operators that save results for the gradient: each library's backward accepts what the other's forward has saved.
 
-``python -m torchnp.tests.interop.saved_results`` computes each case by torch, with the forward pass under `NumpyMode` and the backward
-pass outside, and the other way round, each in a process of its own, and prints as JSON what became of each.
+``python -m torchnp.tests.interop.saved_results`` computes each case with torch, once with the forward pass under
+`NumpyMode` and the backward pass outside, and once the other way round, each in its own process. It prints the outcomes
+as JSON.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ ROUTES = {"forward inside": (True, False), "backward inside": (False, True), "bo
 
 
 def run(name: str, forward: bool, backward: bool) -> list[torch.Tensor]:
-    """The gradient of a case, and what it is the gradient of."""
+    """Return the gradient of a case, and the tensor to which it belongs."""
     function, shape = CASES[name]
     leaf = torch.randn(shape, generator=torch.Generator().manual_seed(2)).requires_grad_()
     torch.manual_seed(3)
@@ -177,7 +178,7 @@ def run(name: str, forward: bool, backward: bool) -> list[torch.Tensor]:
 
 
 def outcome(name: str, route: str) -> str:
-    """What became of a case: nothing where it is as torch has it."""
+    """Return the outcome of a case: an empty string if it agrees with torch."""
     want = run(name, False, False)
     found = run(name, *ROUTES[route])
     try:
@@ -188,7 +189,7 @@ def outcome(name: str, route: str) -> str:
 
 
 def _in_a_process(name: str, route: str) -> str:
-    """What became of a case, in a process of its own, which is forked: what has been imported need not be again."""
+    """Return the outcome of a case, computed in a forked process, which need not import everything again."""
     with tempfile.TemporaryFile("w+") as said:
         child = os.fork()
         if not child:
@@ -205,6 +206,6 @@ def _in_a_process(name: str, route: str) -> str:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)  # before a fork there must be no others
-    outcome("softmax", "both")  # imports what is imported late
+    torch.set_num_threads(1)  # at a fork there must be no other threads
+    outcome("softmax", "both")  # imports lazily imported modules before the forks
     json.dump({f"{name}/{route}": _in_a_process(name, route) for name in CASES for route in ROUTES}, sys.stdout)

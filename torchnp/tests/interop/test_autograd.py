@@ -1,6 +1,6 @@
-"""What torch's core promises of tensors - versions, views, hooks, transforms - under NumpyMode and over handles.
+"""torch's promises about tensors (versions, views, hooks, transforms) hold under NumpyMode and over handles.
 
-Each program is run by plain torch, inside NumpyMode, and over handles, and has to give the same, errors included.
+Plain torch, NumpyMode and handles each run every program, and must give the same results, errors included.
 """
 
 from __future__ import annotations

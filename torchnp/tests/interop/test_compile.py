@@ -32,13 +32,13 @@ def compiled(f, **kwargs):
 
 
 def storages(args, results):
-    """Which results share memory with which arguments and with each other."""
+    """Return which results share memory with which arguments, and with each other."""
     found = [x.untyped_storage()._cdata for x in pytree.tree_leaves((args, results)) if isinstance(x, torch.Tensor)]
     return [found.index(x) for x in found]
 
 
 def both(f, *calls, **kwargs):
-    """Compare a compiled function with itself: results, strides, aliases, and what is written."""
+    """Compare a compiled function with the function itself: results, strides, aliases, and writes."""
     g = compiled(f, **kwargs)
     for make in calls:
         torch.manual_seed(1)
@@ -63,7 +63,7 @@ def both(f, *calls, **kwargs):
 @pytest.mark.parametrize("name", models.CASES)
 @pytest.mark.parametrize("p", [0.0, 0.3])
 def test_training(name, p):
-    """Losses of five steps, with dropout by torch's own random numbers."""
+    """Return the losses of five steps, with dropout from torch's own random numbers."""
     losses = []
     for wrap in (lambda m: m, compiled):
         model, batch = models.build(name, torch.float32, p)
@@ -78,7 +78,7 @@ def test_training(name, p):
     torch.testing.assert_close(torch.stack(losses[5:]), torch.stack(losses[:5]), rtol=2e-6, atol=2e-6)
 
 
-# "lookup" gives as many rows as its values say, and "sizes" changes gradient mode around numbers: both are below.
+# "lookup" returns as many rows as its values say, and "sizes" changes the gradient mode; both are tested below.
 @pytest.mark.parametrize("name", sorted({*exported.CASES} - {*models.CASES, "lookup", "sizes", "tied", "attention"}))
 def test_inference(name):
     torch.manual_seed(7)
@@ -153,7 +153,7 @@ def test_dynamic_shapes():
     for k in (3, 4, 7, 9):
         x = torch.randn(k, 4)
         torch.testing.assert_close(f(x), x.view(-1, 2).sum(0).repeat(k) + 4 * k)
-    assert len(graphs) == 2  # one of the first size, one of all
+    assert len(graphs) == 2  # one for the first size, one for all others
 
 
 def test_graph_breaks():
@@ -237,12 +237,12 @@ def test_as_strided_counts_from_the_storage():
         f = lambda x: x.as_strided((3,), (1,), 1) * 2
         assert torch.equal(compiled(f)(x), f(x))
     f = lambda x: x.as_strided((2, 2), (1, 1), 0) + 1
-    x = torch.arange(3.0).as_strided((16,), (0,), 0)  # its storage goes on behind its last element
+    x = torch.arange(3.0).as_strided((16,), (0,), 0)  # its storage extends beyond its last element
     assert torch.equal(compiled(f)(x), f(x))
 
 
 def test_what_hands_an_argument_on_gives_its_memory():
-    """Though torch's compiler sees a new tensor."""
+    """The result shares the argument's memory, although torch's compiler treats it as a new tensor."""
     x = torch.arange(20).as_strided((3, 4), (5, 1), 2)
     found = compiled(lambda x: torch.ops.prims.device_put(x, torch.device("cpu")))(x)
     assert found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() and found.stride() == (5, 1)
@@ -307,7 +307,8 @@ def test_a_write_is_seen_by_autograd():
 
 
 def test_saved_values_are_freed():
-    """What backward alone still needs goes as it is read: the peak of a chain is a few arrays, not all of them."""
+    """Values that only the backward needs are freed once they are read, so a long chain needs only a few arrays at a
+    time."""
     import tracemalloc
 
     def chain(x):
@@ -329,7 +330,7 @@ def test_saved_values_are_freed():
 
 
 def test_errors_are_torchs():
-    if parse(torch.__version__) >= (2, 13):  # before, torch left the check of the inverse out
+    if parse(torch.__version__) >= (2, 13):  # before, torch did not check the inverse
         with pytest.raises(torch.linalg.LinAlgError, match="singular"):
             compiled(lambda x: torch.linalg.inv(x))(torch.zeros(2, 2))
 
@@ -360,7 +361,7 @@ def test_what_cannot_run_is_named():
 
 def test_torch_finds_the_backend():
     project = Path(__file__).parents[3] / "pyproject.toml"
-    if project.exists():  # not in a wheel
+    if project.exists():  # a wheel does not contain it
         named = tomllib.loads(project.read_text())["project"]["entry-points"]["torch_dynamo_backends"]
         assert named == {"torchnp": "torchnp.compiler:backend"}
     (entry,) = entry_points(group="torch_dynamo_backends", name="torchnp")
@@ -376,7 +377,7 @@ def blas_threads():
 
 
 def test_small_graphs_of_training_use_one_core_for_their_products(monkeypatch):
-    """And nobody else does, nor they any longer."""
+    """BLAS uses one thread for these graphs only, and as many as before afterwards."""
     seen = []
     real = aot.ExecutionPlan.__call__
 
@@ -396,7 +397,7 @@ def test_small_graphs_of_training_use_one_core_for_their_products(monkeypatch):
             compiled(torch.ones(4, 8))
         assert seen[2:] == [many]
         monkeypatch.setattr(one_core, "SMALL", 100)
-        torch._dynamo.reset()  # which has the graph of such a layer
+        torch._dynamo.reset()  # forgets the graph of such a layer
         torch.compile(torch.nn.Linear(8, 8), backend="torchnp")(torch.ones(4, 8))
         assert seen[3:] == [many]
         monkeypatch.setattr(aot.ExecutionPlan, "__call__", lambda *_: 1 / 0)

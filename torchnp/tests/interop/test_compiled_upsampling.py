@@ -1,4 +1,5 @@
-"""Nearest upsampling by a factor in compiled graphs: the pixels of eager torch, which torch's own decomposition does not take."""
+"""Nearest upsampling by a factor in compiled graphs takes eager torch's pixels; torch's own decomposition takes
+others."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def test_sizes_that_change():
 
 
 def test_other_backends_are_left_what_they_have():
-    """torch's own decomposition, here by its backend that computes as eager torch does, takes other pixels."""
+    """torch's own decomposition takes other pixels, as its backend `aot_eager` shows, which otherwise computes like
+    eager torch."""
     x = torch.arange(25.0).reshape(1, 1, 5, 5)
     operators = torch.ops.aten.upsample_nearest2d, torch.ops.aten._upsample_nearest_exact3d
 

@@ -1,4 +1,4 @@
-"""to_numpy and to_torch: one memory, every dtype, and clear words for what has no array form."""
+"""to_numpy and to_torch: shared memory, every dtype, and clear errors for tensors that no array can represent."""
 
 from __future__ import annotations
 

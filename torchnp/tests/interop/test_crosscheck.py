@@ -1,4 +1,4 @@
-"""NumpyMode(crosscheck=True) stops at the first op whose kernel disagrees, whatever the disagreement is."""
+"""NumpyMode(crosscheck=True) stops at the first op whose kernel disagrees with torch in any way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchnp.tests.interop.torch_table import TorchTable  # noqa: E402
 
 
 class Broken(TorchTable):
-    """A good table with some rows replaced."""
+    """A right table with some rows replaced."""
 
     def __init__(self, rows):
         super().__init__()

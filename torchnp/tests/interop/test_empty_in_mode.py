@@ -1,4 +1,4 @@
-"""Strides of tensors without elements, in `NumpyMode`: torch keeps those that NumPy has all as 0."""
+"""Strides of empty tensors in `NumpyMode`: torch keeps them, whereas NumPy sets all of them to 0."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Tensors without elements have the strides that were asked for, under the mode; `probes_empty` has the device's."""
+"""Empty tensors have the requested strides under the mode; `probes_empty` tests the device."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What plain dense programs meet of the ops that the table excludes works under `NumpyMode` all the same."""
+"""Ops that the table excludes but plain dense programs use still work under `NumpyMode`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_sparse_gradients_of_embeddings_train(optimizer, options):
     summary = mode.summary()
     assert summary["sparse"]["calls"] > 0
     assert mode.calls["aten::embedding"] == 3
-    assert mode._sparse["aten::embedding"] == 0  # the values are the kernel's; only the gradients are torch's
+    assert mode._sparse["aten::embedding"] == 0  # the kernel computes the values, and torch only the gradients
 
 
 def test_bags_have_sparse_gradients():

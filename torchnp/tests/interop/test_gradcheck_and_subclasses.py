@@ -1,4 +1,4 @@
-"""What surrounds operators in torch, under NumpyMode: gradcheck, dual numbers, subclasses, warnings, error classes."""
+"""Other parts of torch under NumpyMode: gradcheck, dual numbers, subclasses, warnings, error classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASES = {}
 
 
 def case(function):
-    """Declare a case: what it returns is compared by its text."""
+    """Declare a case; its return value is compared as text."""
     CASES[function.__name__] = function
     return function
 

@@ -1,4 +1,4 @@
-"""Graphs made under `NumpyMode` are freed with their results, as torch's are."""
+"""Autograd graphs made under `NumpyMode` are freed together with their results, as in torch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def first_sample(op):
 
 
 def backward_with(op, sample, defined, mode):
-    """The gradients of a sample when only some results have one: dtype, shape and whether there is one."""
+    """Return dtype and shape of a sample's gradients (None if there is none), if only some results get a gradient."""
     inputs = [sample.input, *sample.args, *sample.kwargs.values()]
     leaves = [t for t in tensors_of(inputs) if t.requires_grad]
     with mode:
@@ -66,7 +66,7 @@ def test_every_backward_with_undefined_gradients():
             for defined in ((), (0,), (1,)):
                 try:
                     want = backward_with(op, sample, defined, contextlib.nullcontext())
-                except (RuntimeError, ValueError):  # what torch refuses itself
+                except (RuntimeError, ValueError):  # torch itself refuses the call
                     continue
                 tried += 1
                 if backward_with(op, sample, defined, NumpyMode()) != want:
@@ -82,7 +82,7 @@ def tensors_of(x):
 
 
 def storages_of(results, but):
-    """Weak references to the storages of results, but those of the inputs."""
+    """Return weak references to the storages of results, except those of the inputs."""
     known = {id(t.untyped_storage()) for t in tensors_of(but)}
     found = [t.untyped_storage() for t in tensors_of(results) if t.grad_fn is not None and t.layout is torch.strided]
     return [weakref.ref(storage) for storage in found if id(storage) not in known]
@@ -101,7 +101,8 @@ def test_results_are_freed_without_a_backward(no_collector, options):
             try:
                 with NumpyMode(**options):
                     results = op(sample.input, *sample.args, **sample.kwargs)
-            except RuntimeError:  # the mode has no sparse results, and a crosscheck no fixed factors
+            # The mode has no sparse results, and a crosscheck cannot compare factors that are not unique.
+            except RuntimeError:
                 continue
         alive = storages_of(results, inputs)
         del results

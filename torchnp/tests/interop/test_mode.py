@@ -1,7 +1,7 @@
-"""NumpyMode: aliasing, autograd, generators, and what it does with ops it cannot compute.
+"""NumpyMode: aliasing, autograd, generators, and ops that it cannot compute.
 
-Programs run plain and under the mode and must agree: with torch itself behind arrays as kernels (`TorchTable`), which
-judges the mode alone, and with the kernels of the table.
+Each program runs in plain torch and under the mode, and must give the same. The mode runs twice: with torch itself
+behind arrays as kernels (`TorchTable`), which tests only the mode, and with the table's kernels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROGRAMS = []
 
 
 def program(function):
-    """Declare a program: it returns tensors, numbers and lists of them."""
+    """Declare a program; it returns tensors, numbers and lists of them."""
     PROGRAMS.append(function)
     return function
 

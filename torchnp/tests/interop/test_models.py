@@ -1,4 +1,4 @@
-"""Models in torch.nn, forward, backward and optimizer steps, computed by our kernels and compared with torch."""
+"""Models in torch.nn, with forward, backward and optimizer steps, computed by our kernels and compared with torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DTYPES = [torch.float32, torch.float64]
 
 
 def outcome(name, dtype, p, train, mode=None):
-    """Loss, gradients and buffers of one step, all made from one seed."""
+    """Return the loss, gradients and buffers of one step; all start from one seed."""
     model, batch = build(name, dtype, p, train=train)
     if mode is None:
         loss = step(name, model, batch)
@@ -109,8 +109,8 @@ def test_training(optimizer, foreach):
     check_all_by_kernels(mode)
 
 
-# In float32 a gradient that is zero but for rounding (a bias before a batch norm) decides the direction of Adam's step:
-# Adam is compared in float64, where its epsilon stands far above the rounding.
+# In float32, a gradient that is zero apart from rounding (a bias before a batch norm) decides the direction of Adam's
+# step. So Adam is compared in float64, where its epsilon is far larger than the rounding.
 @pytest.mark.parametrize(("dtype", "optimizer"), [(torch.float32, "sgd-momentum"), (torch.float64, "adamw")], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_every_model_trains(name, dtype, optimizer):

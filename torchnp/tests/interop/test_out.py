@@ -1,4 +1,4 @@
-"""``out=`` under NumpyMode: the tensor that was passed is written, resized by torch's rules, and returned."""
+"""``out=`` under NumpyMode: the given tensor is written, resized by torch's rules, and returned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ A = torch.tensor([[1.0, -2.0, 3.0], [0.5, 5.0, -6.0]])
 
 
 def written(run, *outs):
-    """Outs and warnings after a call, and whether the very tensors came back."""
+    """Return outs and warnings after a call, and whether the call returned the given tensors."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         got = run(*outs)

@@ -1,4 +1,5 @@
-"""Without any one of torch's private names: the package is imported, and what used the name does the same or says so."""
+"""If torch lacks one of the private names, torchnp can still be imported, and the feature that uses the name works
+another way or raises an error that says so."""
 
 import ast
 import subprocess
@@ -9,7 +10,7 @@ import pytest
 
 from torchnp.interop import _private
 
-pytestmark = pytest.mark.weekly  # a process for each name
+pytestmark = pytest.mark.weekly  # each name needs its own process
 SOURCE = Path(_private.__file__).read_text()
 NAMES = sorted(
     {
@@ -20,7 +21,7 @@ NAMES = sorted(
 )
 
 MODE = {"mode", "operators", "tracer", "subclass"}
-# What needs a name that has no public way beside it.
+# The features that need a name for which there is no public alternative.
 NEEDED_BY = {
     "ops.aten.relu.default._schema": MODE | {"handles", "views", "lazy", "decomposed"},
     "utils._python_dispatch.TorchDispatchMode": MODE,
@@ -28,7 +29,7 @@ NEEDED_BY = {
     "_library.custom_ops.OPDEFS": {"operators"},
     "_C._get_dispatch_mode": {"tracer"},
     "_C._TorchDispatchModeKey": {"tracer"},
-    "utils._python_dispatch._get_current_dispatch_mode": {"subclass"},  # torch's own refusal
+    "utils._python_dispatch._get_current_dispatch_mode": {"subclass"},  # torch itself refuses
     "utils._python_dispatch._pop_mode_temporarily": {"subclass"},
     "Tensor._make_wrapper_subclass": {"handles", "views", "lazy", "decomposed"},
     "_C._set_throw_on_mutable_data_ptr": {"handles", "views", "lazy", "decomposed"},
@@ -37,7 +38,7 @@ NEEDED_BY = {
     "_C._dispatch_has_kernel_for_dispatch_key": {"mode", "operators", "handles", "views", "lazy", "decomposed"},
 }
 
-# Each name is taken away in a process of its own, which is forked after torch has been imported.
+# Each name is removed in its own process, which is forked after torch has been imported.
 PROGRAM = """
 import importlib.util, os, sys, types, warnings
 import numpy as np

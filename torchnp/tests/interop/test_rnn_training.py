@@ -1,4 +1,5 @@
-"""Recurrent networks train as torch's under the mode, across its edge, on the device and with handles; and no process dies."""
+"""Recurrent networks train as in torch under the mode, across its edge, on the device and with handles, without
+crashes."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def workspace_of(out):
 
 
 def test_the_workspace_is_for_the_gradient_alone():
-    """It has no memory that native code could be led to: whatever reads it is told so."""
+    """The workspace has no memory that native code could read; anything that reads it gets an error."""
     module, x = layer()
     want = gradient(module(x)[0], module)
     with NumpyMode() as mode:

@@ -1,4 +1,4 @@
-"""What one library's forward pass leaves for the gradient, the other's backward pass takes: equal gradients, and no crash."""
+"""Each library's backward pass accepts what the other's forward pass has saved: equal gradients, and no crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumpyMode: operators of ``torch.library``, and where its words, warnings and dtypes are torch's own."""
+"""NumpyMode with operators of ``torch.library``; and errors, warnings and dtypes of the mode that are torch's own."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_complex_fills_under_a_default_dtype(dtype):
         for call in calls:
             try:
                 want = call()
-            except NotImplementedError as refused:  # torch 2.14 has a complex dtype of bfloat16, and does not fill it
+            except NotImplementedError as refused:  # torch 2.14 has a complex dtype of bfloat16, but cannot fill it
                 assert "BComplex32" in str(refused)
                 continue
             with NumpyMode():

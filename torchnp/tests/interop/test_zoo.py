@@ -1,4 +1,4 @@
-"""The tour through torch's extension points: each file is short, ends in a comparison with torch, and is run by its page.
+"""The tour through torch's extension points: each file is short, compares with torch, and is run by its page.
 
 test_guides.py runs the page, as the site's build does.
 """

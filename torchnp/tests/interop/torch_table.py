@@ -1,4 +1,4 @@
-"""A table whose kernels are torch itself behind arrays: it tests `NumpyMode` apart from our kernels."""
+"""A table whose kernels are torch itself behind arrays. It tests `NumpyMode` independently of our kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _enter(x: Any) -> Any:
         whole = x.base
         if not isinstance(whole, np.ndarray) or whole.dtype != x.dtype or whole.ndim != 1:
             return wrap(x)
-        size = x.itemsize  # a view on a whole storage
+        size = x.itemsize  # the tensor is a view of a whole storage
         return wrap(whole).as_strided(
             x.shape, [s // size for s in x.strides], (x.ctypes.data - whole.ctypes.data) // size
         )
@@ -43,7 +43,7 @@ def _leave(x: Any) -> Any:
 
 
 class TorchTable(Mapping):
-    """Every overload that torch has, less the names in ``without``."""
+    """Every overload of torch, except the names in ``without``."""
 
     def __init__(self, without: tuple[str, ...] = ()) -> None:
         self.without = without

@@ -1,4 +1,4 @@
-"""Attention by blocks of queries gives torch's results, whatever the blocks."""
+"""Attention computed in blocks of queries gives torch's results, whatever the block size."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def check(found, wanted, dtype):
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("masked", ["no", "causal", "queries and keys", "keys", "heads"])
 def test_attention(masked, size, dtype, budget, monkeypatch):
-    """Results and gradients: each mask has some dimensions of its own and is broadcast over others."""
+    """Results and gradients. Each mask has some dimensions of its own, and is broadcast over the others."""
     monkeypatch.setattr(attention, "BUDGET", budget)
     monkeypatch.setattr(attention, "_FEW", 3)
     monkeypatch.setattr(gradients, "BUDGET", budget)
@@ -42,7 +42,7 @@ def test_attention(masked, size, dtype, budget, monkeypatch):
     out, log_sum = getattr(torch.ops.aten, FLASH)(q, k, v, *rest, attn_mask=mask)
     found = torchnp.table[f"aten::{FLASH}"](*given, *rest, attn_mask=own)
     check(found[0], out, dtype)
-    check(found[1], log_sum, dtype)  # float32, from approximate exponentials for bfloat16
+    check(found[1], log_sum, dtype)  # float32; bfloat16 uses approximate exponentials
     saved = numbers(out.shape, 4, dtype), q, k, v, out, log_sum
     wanted = getattr(torch.ops.aten, FLASH + "_backward")(*saved, *rest, attn_mask=mask)
     found = torchnp.table[f"aten::{FLASH}_backward"](*map(to_numpy, saved), *rest, attn_mask=own)

@@ -1,4 +1,4 @@
-"""What single ops look at before they write, against torch."""
+"""What single ops check before they write, against torch."""
 
 import math
 import warnings
@@ -24,7 +24,7 @@ def to_both(x, lib):
 
 
 def run(row, args, kwargs, lib):
-    """Call a row, and return its error or what the written arguments hold."""
+    """Call a row, and return its error or the contents of the written arguments."""
     schema = TABLE.schemas[f"aten::{row}"]
     args, kwargs = [to_both(x, lib) for x in args], {k: to_both(v, lib) for k, v in kwargs.items()}
     base, _, overload = row.partition(".")
@@ -33,14 +33,14 @@ def run(row, args, kwargs, lib):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             kernel(*args, **kwargs)
-    except Exception as error:  # whatever torch raises is the oracle
+    except Exception as error:  # torch is the oracle, whatever it raises
         return type(error).__name__, str(error).split()[:8]
     given = dict(zip((a.name for a in schema.args), args, strict=False)) | kwargs
     return [to_numpy(x) if isinstance(x, torch.Tensor) else x for x in (given[a.name] for a in schema.written)]
 
 
 def flat(written):
-    """The arrays of lists too."""
+    """Return all arrays, including those in lists."""
     lists = [x if isinstance(x, list) else [x] for x in written]
     return [to_numpy(x) if isinstance(x, torch.Tensor) else x for y in lists for x in y]
 
@@ -72,7 +72,8 @@ def test_the_dtype_of_out(d):
             check("diff.out", some(x, 5), n, 0, None, None, out=np.zeros(5 - n, d))
         if floating:
             check("glu_backward.grad_input", some(x, 4, 2), some(x, 8, 2), 0, grad_input=np.zeros((8, 2), d))
-            # Of half types oneDNN, whose refusals are ours, has code on some processors; elsewhere torch promotes.
+            # For half types, oneDNN has a kernel on some processors, whose refusals we follow; elsewhere torch
+            # promotes.
             if x == dt.float32 or (
                 x == dt.bfloat16 != d != dt.float16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
             ):
@@ -112,7 +113,7 @@ def test_shapes_of_the_target(shape):
     check("addr_", x, some(dt.float32, 3, 1), some(dt.float32, 4))
     for mask in ((3, 4), (4,), (1,), ()):
         check("masked_scatter_", x, np.ones(mask, bool), some(dt.float32, 3, 4))
-    # torch's copy reads a column that it has begun to write: there it gives other values than its addbmm does.
+    # torch's copy reads a column that it has begun to write, so it gives other values here than torch's addbmm.
     if len(shape) < 3 and shape not in ((3, 1), (2, 2)):
         check("addbmm_", x, some(dt.float32, 2, 3, 5), some(dt.float32, 2, 5, 4))
 
@@ -145,7 +146,7 @@ def test_outs_that_have_to_be_contiguous():
         args = (some(dt.float32), x, index, 1, 1.0, None, 1)
         row = "multi_margin_loss_backward.grad_input"
         base, _, overload = row.partition(".")
-        theirs = torch.from_numpy(grad_input)  # with the same strides
+        theirs = torch.from_numpy(grad_input)  # a tensor with the same strides
         try:
             given = [to_torch(a) if isinstance(a, np.ndarray) else a for a in args]
             getattr(getattr(aten, base), overload)(*given, grad_input=theirs)
@@ -185,7 +186,7 @@ def test_narrow_copy_refuses_in_words_of_its_own():
         ):
             try:
                 found.append(call(y, *args).shape)
-            except Exception as error:  # whatever torch raises is the oracle
+            except Exception as error:  # torch is the oracle, whatever it raises
                 found.append((type(error).__name__, str(error).split()[:8]))
         assert mine == expect
 
@@ -287,7 +288,8 @@ SINGLE = dt.cast(np.array([[1e30], [2.0]]), dt.bfloat16)
         ("embedding_bag", (some(dt.float8_e5m2, 3, 3), BAGS, BAGS[:1]), {}),
         ("linalg_cholesky", (some(dt.float8_e5m2, 1, 1),), {}),
         ("bilinear", (some(dt.float16, 1, 1), some(dt.float16, 1, 3), some(dt.float16, 1, 1, 3), some(dt.float32, 1)), {}),
-        ("linalg_eig", (some(dt.float8_e5m2, 2, 3),), {}),  # the complex dtype is asked for before the shape is looked at
+        # Torch asks for the complex dtype before it checks the shape.
+        ("linalg_eig", (some(dt.float8_e5m2, 2, 3),), {}),
         ("linalg_solve_triangular", (some(dt.int16, 1, 1), some(dt.uint8, 1, 1)), {"upper": True}),
         ("linalg_solve_triangular", (some(dt.float32, 2, 2), some(dt.float64, 2, 2)), {"upper": True}),
         ("bilinear", (some(dt.float32, 1), some(dt.float32, 1), some(dt.float32)), {}),
@@ -317,8 +319,10 @@ def test_what_is_said_first_and_what_is_computed_in_an_out(row, args, kwargs):
 @pytest.mark.parametrize(
     "row, args",
     [
-        ("pairwise_distance", (SINGLE, SINGLE[::-1].copy())),  # of one number no square overflows
-        ("triplet_margin_loss", (HUGE, np.zeros((2, 2)), np.ones((2, 2)))),  # the margin is added before it cancels
+        # For one number, torch does not square, so nothing overflows.
+        ("pairwise_distance", (SINGLE, SINGLE[::-1].copy())),
+        # The margin is added before the cancellation.
+        ("triplet_margin_loss", (HUGE, np.zeros((2, 2)), np.ones((2, 2)))),
         ("nll_loss_backward", (np.array(1.0), np.ones(2), np.array([1, 0]), None, 1, -100, np.array(1.0))),
         ("soft_margin_loss_backward", (some(dt.bfloat16, 3), -some(dt.bfloat16, 3), some(dt.bfloat16, 3), 0)),
         ("bmm", (np.full((2, 2, 3), 6.0), np.stack([CANCEL, CANCEL]))),  # each product is rounded before it is added
@@ -326,7 +330,8 @@ def test_what_is_said_first_and_what_is_computed_in_an_out(row, args, kwargs):
         ("norm_except_dim", (some(dt.float64, 2, 3, 4), 2, 1)),
         ("binary_cross_entropy", (np.zeros((2, 0)).T, np.zeros((2, 0)).T, None, 0)),
         ("einsum", ("ij->ji", [np.zeros((2, 0, 3))[..., 0]])),
-        ("einsum", ("Aa,aB->BA", [some(dt.int8, 3, 1), some(dt.bfloat16, 1, 4)])),  # nothing to sum: a product
+        # Nothing is summed, so this is a product.
+        ("einsum", ("Aa,aB->BA", [some(dt.int8, 3, 1), some(dt.bfloat16, 1, 4)])),
         ("einsum", ("ijk,k", [np.zeros((2, 0, 4), np.float32), np.zeros(4, np.float16)])),
         ("einsum", ("na,nb,bc->ca", [some(dt.float16, 2, 3), some(dt.float16, 2, 4), some(dt.float16, 4, 5)])),
         ("_slow_conv2d_forward", (IMAGE, np.ones((1, 1, 1, 1)), [1, 1], np.array([2]), [1, 1], [0, 0])),
@@ -365,7 +370,7 @@ def test_an_expanded_target_of_addmm_is_made_zero_or_refused(beta, inner):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
 def test_memory_that_no_array_owns(dtype):
-    """Of a window on foreign memory what lies between its ends is there, and nothing else."""
+    """A window on memory that no array owns extends from its first to its last element."""
     x = torch.arange(48).to(dtype).view(6, 8)[1:4, 1:6:2]
     a = x.numpy()
     assert not isinstance(a.base, np.ndarray)
@@ -384,7 +389,8 @@ def test_memory_that_no_array_owns(dtype):
 
 @pytest.mark.parametrize("dim", [0, 1])
 def test_what_the_rounding_of_few_logarithms_of_softmax_is_of(dim):
-    """The distance from the largest element, and the logarithm of the sum, which is of one term at least."""
+    """The error scales with the distance from the largest element and the logarithm of the sum, which has at least one
+    term."""
     x = torch.tensor([[1.0, 4.0, -2.5], [0.5, -3.0, 8.0]], dtype=torch.float64)
     found = REGISTERED["aten::_log_softmax"].quick.scale(to_numpy(x), dim, False)
     want = (x - x.amax(dim, keepdim=True)).abs() + math.log(x.shape[dim]) + 1
@@ -393,7 +399,7 @@ def test_what_the_rounding_of_few_logarithms_of_softmax_is_of(dim):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 16])
 def test_the_most_frequent_element_beside_nan(n):
-    """nan is below nothing, so that up to sixteen elements are in the order that C++ inserts them in."""
+    """No comparison puts nan first, so up to sixteen elements keep the order of C++'s insertion sort."""
     draw = np.random.default_rng(n)
     for dtype in (torch.float32, torch.bfloat16):
         x = torch.from_numpy(draw.choice([np.nan, 0.0, -0.0, 1.0, 2.0, np.inf], (200, n))).to(dtype)

@@ -1,4 +1,4 @@
-"""Convolutions and folds in blocks give torch's results, whatever the blocks."""
+"""Convolutions and folds in blocks give torch's results, whatever the block size."""
 
 import itertools
 from typing import Any
@@ -53,7 +53,7 @@ def test_convolution(name, budget, monkeypatch):
         rest: Any = [[stride] * n, [padding] * n, [dilation] * n, False, [0] * n, groups]
         y = torch.convolution(x, w, None, *rest)
         check(torchnp.table["aten::convolution"](*arrays([x, w, None, *rest])), y)
-        # The result's gradient, as an image that is spread over its windows.
+        # The gradient of the result, as an image that is distributed over its windows.
         given = [numbers(y.shape, 2), x, w, [len(w)], *rest, [True, True, True]]
         wanted = torch.ops.aten.convolution_backward(*given)
         for found, one in zip(torchnp.table["aten::convolution_backward"](*arrays(given)), wanted, strict=True):
@@ -67,7 +67,7 @@ def test_transposed(window, stride, budget, monkeypatch):
     """Windows with fewer elements than the image has points, with as many, and with more."""
     monkeypatch.setattr(correlate, "_BUDGET", budget)
     x, w = numbers((2, 4, 4, 4), 0), numbers((4, 3, window, window), 1)
-    w[0, 0, 0, 0] = torch.inf  # reaches the elements under its window only
+    w[0, 0, 0, 0] = torch.inf  # affects only the elements under its window
     args: Any = [x, w, None, [stride] * 2, [1, 0], [1, 2], True, [0, 0], 2]
     check(torchnp.table["aten::convolution"](*arrays(args)), torch.convolution(*args))
 
@@ -75,7 +75,7 @@ def test_transposed(window, stride, budget, monkeypatch):
 @pytest.mark.parametrize("budget", [1 << 18, 1], ids=lambda n: f"{n} bytes")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex64], ids=str)
 def test_folds(dtype, budget, monkeypatch):
-    """The same bits for windows with fewer elements than there are windows, and with more."""
+    """The bits are torch's, for windows with fewer elements than there are windows, and with more."""
     monkeypatch.setattr(fold, "_BUDGET", budget)
     for kernel, stride, padding in itertools.product([(1, 1), (2, 3), (7, 5)], [1, 2], [0, 2]):
         rest = [list(kernel), [1, 1], [padding] * 2, [stride] * 2]
@@ -92,7 +92,7 @@ def test_folds(dtype, budget, monkeypatch):
 @pytest.mark.parametrize("channels", [(0, 3), (1, 1), (1, 3), (3, 1), (4, 5)], ids=str)
 @pytest.mark.parametrize("times, batch", [(1, 1), (3, 2), (8, 1)])
 def test_time_batch_channels(times, batch, channels, dtype):
-    """Products of columns and rows, which have no sum, and of matrices."""
+    """Products of a column and a row, which need no sum, and of matrices."""
     x, w = numbers((times, batch, channels[0]), 0, dtype), numbers((3, *channels), 1, dtype)
     for padding in (1, 2):
         args = x, w, numbers(channels[1:], 2, dtype), padding

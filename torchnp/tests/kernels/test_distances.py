@@ -1,4 +1,5 @@
-"""Distances between many rows: against torch, in blocks of memory that do not grow with the number of pairs."""
+"""Distances between many rows, against torch; they are computed in blocks whose memory does not grow with the number of
+pairs."""
 
 import math
 import tracemalloc
@@ -12,7 +13,7 @@ from torchnp.kernels import distance
 from torchnp.kernels._reduction import add_reduce
 
 ORDERS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, math.inf)
-# Both sets of rows: one matrix, batches that are broadcast, many small ones, few large ones, single rows.
+# Both sets of rows: one matrix, broadcast batches, many small matrices, few large ones, single rows.
 SHAPES = [
     ((50, 64), (50, 64)),
     ((130, 40), (7, 40)),
@@ -34,15 +35,16 @@ def same(found, wanted, **tolerance):
 @pytest.mark.parametrize("p", ORDERS)
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
 def test_cdist(shapes, p, largest, monkeypatch):
-    """With blocks of all sizes: of some rows of one matrix, and of several matrices."""
+    """Blocks of every size: some rows of one matrix, or several matrices."""
     monkeypatch.setattr(distance, "LARGEST", largest)
     x, y = (rows(s, i) for i, s in enumerate(shapes))
     given = [torch.from_numpy(x), torch.from_numpy(y)]
     wanted = torch.ops.aten._cdist_forward(*given, p, 2)
-    same(torchnp.table["aten::_cdist_forward"](x, y, p, 2), wanted, rtol=5e-6, atol=1e-5)  # squares of sums of roots
+    # For p = 0.5, sums of square roots are squared.
+    same(torchnp.table["aten::_cdist_forward"](x, y, p, 2), wanted, rtol=5e-6, atol=1e-5)
     grad = rows(tuple(wanted.shape), 5)
     batch = tuple(wanted.shape[:-2])
-    wide = [x.expand(*batch, *x.shape[-2:]).contiguous() for x in given]  # as autograd's formula gives them
+    wide = [x.expand(*batch, *x.shape[-2:]).contiguous() for x in given]  # expanded as in autograd's formula
     pulled = torch.ops.aten._cdist_backward(torch.from_numpy(grad), *wide, p, wanted)
     found = torchnp.table["aten::_cdist_backward"](grad, *(x.numpy() for x in wide), p, wanted.numpy())
     same(found, pulled, rtol=2e-5, atol=1e-6 * float(pulled.abs().max()))
@@ -79,16 +81,16 @@ def peak(function, *args):
 
 @pytest.mark.parametrize("p", [0.0, 1.5, 2.0, math.inf])
 def test_memory_does_not_grow_with_the_differences(p):
-    """Of 700 rows of 64 the differences are 125 MB."""
+    """The differences of 700 rows of 64 take 125 MB."""
     x = rows((700, 64), 3)
     matrix, pairs = rows((700, 700), 4), rows((700 * 699 // 2,), 4)
-    block = 8 * 4 * distance.LARGEST  # some arrays of a block's size, in float32
+    block = 8 * 4 * distance.LARGEST  # a few arrays of a block's size, in float32
     table = torchnp.table
     assert peak(table["aten::_cdist_forward"], x, x, p, 2) < block + 4 * matrix.nbytes
     assert peak(table["aten::_cdist_backward"], matrix, x, x, p, np.abs(matrix)) < block + 4 * matrix.nbytes
     assert peak(table["aten::_pdist_forward"], x, p) < block + 16 * pairs.nbytes
     assert peak(table["aten::_pdist_backward"], pairs, x, p, np.abs(pairs)) < 8_000_000
-    many, one = rows((400, 1, 64), 5), rows((1, 400, 64), 6)  # a batch that one side is broadcast over
+    many, one = rows((400, 1, 64), 5), rows((1, 400, 64), 6)  # one side is broadcast over a batch
     assert peak(table["aten::_cdist_forward"], many, one, p, 2) < block + 4 * 4 * 400 * 400
 
 

@@ -1,4 +1,7 @@
-"""erfinv of float32 is rounded from double; every 16-bit pattern of its upper half is tried, and the last values below 1."""
+"""erfinv of float32 is rounded from double.
+
+The test tries every pattern of the upper 16 bits, and the last values below 1.
+"""
 
 import numpy as np
 import scipy.special

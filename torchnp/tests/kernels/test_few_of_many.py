@@ -1,4 +1,5 @@
-"""Operators that read or write a few elements of a large array, of any layout: the same bits as torch, and no copy."""
+"""Operators that read or write a few elements of a large array, in any layout: torch's bits, and no copy of the
+array."""
 
 import tracemalloc
 
@@ -28,7 +29,7 @@ def arrays_of(x):
 
 
 def large(layout, dtype):
-    """Return a large tensor and a view on it."""
+    """Return a large tensor and a view of it."""
     memory = torch.randint(-50, 50, (ROWS, COLUMNS)).to(dtype) / (1 if dtype == torch.int64 else 4)
     return memory, LAYOUTS[layout](memory)
 
@@ -96,7 +97,7 @@ def same_bits(a, b):
 
 
 def measured(run):
-    """Return a function's result, and the most memory that it took."""
+    """Return a function's result, and its peak memory."""
     tracemalloc.start()
     try:
         return run(), tracemalloc.get_traced_memory()[1]
@@ -113,7 +114,7 @@ def test_reads(name, layout, dtype):
     for make in READS[name]:
         args = make(x)
         expected, own = overload(name)(x, *args), arrays_of([x, *args])
-        torchnp.table[f"aten::{name}"](*own)  # imports
+        torchnp.table[f"aten::{name}"](*own)  # imports modules before the measurement
         found, peak = measured(lambda own=own: torchnp.table[f"aten::{name}"](*own))
         assert same_bits(found, arrays_of(expected))
         assert peak < x.numel() * x.itemsize
@@ -134,7 +135,7 @@ def test_writes(name, layout, dtype):
         found, peak = measured(lambda own=own: torchnp.table[f"aten::{name}"](*own))
         overload(name)(x, *args)
         assert found is own[0]
-        assert same_bits(arrays_of(mine), arrays_of(memory))  # with what is between a view's elements
+        assert same_bits(arrays_of(mine), arrays_of(memory))  # includes the memory between a view's elements
         assert peak < x.numel() * x.itemsize
 
 
@@ -185,7 +186,7 @@ def test_an_expanded_target_is_written_once():
 
 
 def test_few_elements_that_are_read_are_no_size_of_the_input():
-    x = torch.zeros(1, 1, 100, 3)  # torch turns infinities into nan where a size stays the same
+    x = torch.zeros(1, 1, 100, 3)  # if a size stays the same, torch turns infinities into nan
     x[:, :, 0] = float("inf")
     for sizes, scales in (([2, 4], (100.0, None)), ([2, 3], (100.0, None)), ([1, 4], (None, None))):
         expected = torch.ops.aten.upsample_bilinear2d(x, sizes, False, *scales)

@@ -1,4 +1,5 @@
-"""Volumes at the points of a grid: every step rounded as torch's loops round it, points that are nowhere included."""
+"""Volumes sampled at a grid's points: every step is rounded as in torch's loops, also for points at NaN and
+infinity."""
 
 import itertools
 
@@ -16,7 +17,7 @@ SHAPES = [
     ((1, 0, 2, 2, 2), (1, 2, 1)),
 ]
 
-# Points that are nowhere are NaN and infinite; torch converts those of bfloat16 to integers as C leaves undefined.
+# Some points are NaN or infinite; for bfloat16, torch's conversion of these to integers is undefined in C.
 KINDS = [(torch.bfloat16, False), *itertools.product((torch.float16, torch.float32, torch.float64), (False, True))]
 
 

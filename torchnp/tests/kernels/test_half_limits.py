@@ -1,4 +1,5 @@
-"""Limits of half types, which compare bits: every value, both sides of the threshold, any memory order."""
+"""Limits (clamp, relu, ...) of half types, which compare bits: every value, both sides of the threshold, any memory
+order."""
 
 from __future__ import annotations
 

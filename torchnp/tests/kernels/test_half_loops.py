@@ -1,4 +1,4 @@
-"""What NumPy and ml_dtypes compute in half types themselves is what float32 gives, rounded."""
+"""Half-precision loops of NumPy and ml_dtypes give the same results as float32 followed by rounding."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_functions_of_one(function, dtype):
         np.testing.assert_array_equal(np.signbit(found[sure]), np.signbit(wanted[sure]))
         return
     differ = (found != wanted) & ~(np.isnan(found) & np.isnan(wanted))
-    assert differ.sum() <= 20  # where float32's last bit decides between two
+    assert differ.sum() <= 20  # float32's last bit decides between two neighbours
     with np.errstate(all="ignore"):
         apart = np.abs(
             found[differ].astype(dtype).view(np.int16).astype(int) - wanted[differ].astype(dtype).view(np.int16)

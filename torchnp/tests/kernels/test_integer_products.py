@@ -1,4 +1,4 @@
-"""Products of integers by BLAS: equal to NumPy's, which wrap as torch's do, on both sides of each size."""
+"""Products of integers computed with BLAS equal NumPy's, which wrap like torch's, on both sides of each size limit."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Means and deviations of millions of float32 numbers, against the same in float64."""
+"""Means and deviations of millions of float32 numbers, compared with float64."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,14 @@ from torchnp.interop import to_numpy
 
 SHAPES = [(1, 4_100_001), (3, 1_000_000), (40, 50_000), (700, 5000)]
 EPS = 1e-5
-NEAR = 1e-6  # eight ulps, as sums by BLAS depend on the processor; torch's own are within two, and hundreds away where channels are innermost
+# Eight ulps, because BLAS's sums depend on the processor. torch's own results are within two, and off by hundreds if
+# channels are innermost.
+NEAR = 1e-6
 
 
 @pytest.fixture(scope="module", params=[(s, m) for s in SHAPES for m in (0.0, 3.0)], ids=str)
 def given(request):
-    """Rows, their means and reciprocal deviations in float64."""
+    """Return the rows, their means and their reciprocal deviations in float64."""
     shape, middle = request.param
     x = np.random.default_rng(0).random(shape, np.float32) + np.float32(middle)
     wide = x.astype(np.float64)
@@ -83,7 +85,7 @@ def test_variances_means_and_norms(given):
 
 
 def test_gradients(given):
-    """Of layer norm and softmax: sums over rows of the same length."""
+    """Layer norm and softmax use sums over rows of the same length."""
     x, mean, rstd = given
     grad = np.random.default_rng(1).random(x.shape, np.float32)
     stats = mean[:, None].astype(np.float32), rstd[:, None].astype(np.float32)
@@ -101,7 +103,7 @@ def test_gradients(given):
 @pytest.mark.parametrize("shape", [(3, 50), (4, 50, 1, 1, 1), (2, 50, 3), (3, 21845), (3, 21846), (5, 40, 1)])
 @pytest.mark.parametrize("spread", [0.01, 1])
 def test_deviations_of_bfloat16_channels_have_torchs_mean(shape, spread):
-    """torch rounds the mean first if each channel has one element in an image. Both sides of `WIDE` are here."""
+    """If each channel has one element in an image, torch rounds the mean first. Both sides of `WIDE` are here."""
     channels = shape[1]
     x = 10 * torch.randn(1, channels, *[1] * (len(shape) - 2)) + spread * torch.randn(shape)
     args = [x, torch.randn(channels), torch.randn(channels), torch.zeros(channels), torch.ones(channels)]

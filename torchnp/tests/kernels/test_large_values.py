@@ -1,4 +1,4 @@
-"""Kernels that compute many elements in another way than few: values on both sides of the size, and peak memory."""
+"""Kernels that compute many elements differently from few: values on both sides of the size, and peak memory."""
 
 import itertools
 import tracemalloc
@@ -53,12 +53,14 @@ def test_powers_of_special_values(times, dtype):
     a, b = pairs(dtype, times)
     assert a.size > power._FEW
     mine = table["aten::pow.Tensor_Tensor"](a, b)
-    with np.errstate(all="ignore"):  # NumPy's in double: torch's vectors overflow early on some processors
+    # NumPy's result in double, because torch's vectors overflow early on some processors.
+    with np.errstate(all="ignore"):
         exact = np.power(a.astype(np.float64), b.astype(np.float64)).astype(dtype)
-    limit = {"float32": 5e-7, "float64": 5e-15}[dtype]  # some units in the last place, of processors' vectors
+    limit = {"float32": 5e-7, "float64": 5e-15}[dtype]  # some units in the last place, for the processors' vector code
     np.testing.assert_allclose(mine, exact, limit)
     assert np.array_equal(np.signbit(mine[mine == mine]), np.signbit(exact[exact == exact]))
-    for exponent in map(float, np.array([x for x in SPECIAL if abs(x) != 0.5], dtype)):  # of halves torch takes roots
+    # For powers of a half, torch takes roots.
+    for exponent in map(float, np.array([x for x in SPECIAL if abs(x) != 0.5], dtype)):
         with np.errstate(all="ignore"):
             exact = np.power(a.astype(np.float64), np.full(a.size, exponent)).astype(dtype)
         np.testing.assert_allclose(table["aten::pow.Tensor_Scalar"](a, exponent), exact, limit)
@@ -131,7 +133,7 @@ def test_long_sums_of_products():
         a, b = torch.randn(2, terms) + 3, torch.randn(terms, 3) + 2
         exact = (a.double() @ b.double()).numpy()
         mine = table["aten::mm"](a.numpy(), b.numpy())
-        assert mine.dtype == np.float32 and np.abs(mine / exact - 1).max() < 1e-5  # of BLAS kernels without AVX 2e-6
+        assert mine.dtype == np.float32 and np.abs(mine / exact - 1).max() < 1e-5  # BLAS kernels without AVX reach 2e-6
 
 
 @pytest.mark.parametrize("size", [(resample.MANY_TAPS // 2 * 4, 4), (1100, 4), (900, 7)])
@@ -158,7 +160,7 @@ def test_erfc_of_few_and_many():
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("sizes", [(131_070, 65_535), (40_000, 20_001), (20_001, 40_000), (9_000, 31)], ids=str)
 def test_long_signals_and_their_gradients(sizes, align_corners):
-    """torch rounds positions to float before it rounds them down, of doubles too."""
+    """torch rounds positions to float32 before it rounds them down, also for double."""
     size, out = sizes
     torch.manual_seed(0)
     for op, shape, of in (("linear1d", (1, 2, size), [out]), ("bilinear2d", (1, 1, 2, size), [3, out])):
@@ -173,10 +175,10 @@ def test_long_signals_and_their_gradients(sizes, align_corners):
         mine = table[f"aten::{backward}"](gradient.numpy(), of, list(shape), align_corners)
         np.testing.assert_allclose(mine, torchs.numpy(), 1e-9, 1e-12)
         assert mine.strides == tuple(8 * s for s in torchs.stride())
-    gradient = torch.rand(1, 1, 2, out)  # its positions in single precision are of other rounding than the forward's
+    gradient = torch.rand(1, 1, 2, out)  # in single precision, its positions are rounded differently from the forward's
     torchs = torch.ops.aten.upsample_bicubic2d_backward(gradient, [2, out], [1, 1, 2, size], align_corners)
     mine = table["aten::upsample_bicubic2d_backward"](gradient.numpy(), [2, out], [1, 1, 2, size], align_corners)
-    np.testing.assert_allclose(mine, torchs.numpy(), 1e-5, 1e-5)  # of hundreds of shares for 31 elements
+    np.testing.assert_allclose(mine, torchs.numpy(), 1e-5, 1e-5)  # hundreds of terms are added to each of 31 elements
 
 
 @pytest.mark.parametrize("kind", ["plain", "ties", "nan", "all -inf"])

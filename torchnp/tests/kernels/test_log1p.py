@@ -1,4 +1,4 @@
-"""Of complex numbers near zero log1p keeps what 1 + z loses."""
+"""log1p of complex numbers near zero keeps the digits that 1 + z loses."""
 
 import numpy as np
 import pytest

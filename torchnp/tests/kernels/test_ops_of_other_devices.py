@@ -1,4 +1,4 @@
-"""Kernels that torch has on other devices only, against the same thing computed by torch's public operators."""
+"""Kernels that torch has only on other devices, compared with torch's public operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def normal(*shape, seed=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
 
 
-# Of each dtype how near the results are to those of the wide one, in which halves are computed, too.
+# Largest difference for each dtype from the results in a wide dtype; halves are computed in float32, too.
 NEAR = {torch.float32: 1e-5, torch.float64: 1e-12, torch.bfloat16: 1e-2, torch.float16: 2e-3,
         torch.complex64: 1e-5, torch.complex128: 1e-12}  # fmt: skip
 DTYPES = list(NEAR)[:4]
@@ -37,7 +37,7 @@ def wide(dtype):
 
 
 def close(found, wanted):
-    """Each result is there or not, has the dtype that is wanted, and is as near as that dtype allows."""
+    """Assert that each result is None or not as wanted, has the wanted dtype, and is as close as that dtype allows."""
     assert len(found) == len(wanted)
     for ours, theirs in zip(found, wanted, strict=True):
         assert (ours is None) == (theirs is None)
@@ -53,7 +53,8 @@ def close(found, wanted):
 @pytest.mark.parametrize("shape", [(7, 3), (3, 3, 5), (3, 3, 4, 5)])
 @pytest.mark.parametrize("affine", [True, False])
 def test_batch_norm_in_parts_is_batch_norm_of_the_whole(shape, affine, dtype):
-    """Two processes, one with more: statistics, values, running ones and gradients are those of one with all."""
+    """Two processes, one with more rows: statistics, values, running statistics and gradients equal those of one
+    process."""
     real = wide(dtype)
     x, grad = normal(*shape).to(dtype), normal(*shape, seed=1).to(dtype)
     weight, bias = (normal(3, seed=2).to(real), normal(3, seed=3).to(real)) if affine else (None, None)
@@ -124,7 +125,7 @@ def test_sums_of_the_gradient_of_batch_norm_are_those_that_are_asked_for(dtype, 
 
 
 def gates_of(count, biased, dtype=torch.float32):
-    """The input of a cell, its weights and biases, and what the fused cell takes in place of input and state."""
+    """Return a cell's input, weights and biases, and the fused cell's arguments in place of input and state."""
     x, hx, w, u = (t.to(dtype) for t in (normal(2, 5), normal(2, 3), normal(3 * count, 5), normal(3 * count, 3)))
     biases = [normal(3 * count, seed=s).to(dtype).requires_grad_() for s in (0, 1)] if biased else [None, None]
     gates = [(x @ w.T).requires_grad_(), (hx @ u.T).requires_grad_()]
@@ -132,7 +133,7 @@ def gates_of(count, biased, dtype=torch.float32):
 
 
 def widened(*tensors):
-    """Leaves of the same values in the dtype that cells compute in."""
+    """Return leaves with the same values, in the dtype in which cells compute."""
     return [None if t is None else t.detach().to(wide(t.dtype)).requires_grad_() for t in tensors]
 
 
@@ -206,7 +207,7 @@ LAYER_GRADS = [
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("given", LAYER_GRADS)
 def test_the_gradients_of_a_layer_are_those_of_onednn(given, biased, reverse):
-    """What oneDNN keeps for the gradient is its own, ours runs the layer again."""
+    """oneDNN keeps a workspace in its own format; our gradient runs the layer again."""
     x, w, u = normal(5, 2, 4), normal(12, 4), normal(12, 3)
     biases = (normal(12), normal(12, seed=1)) if biased else (torch.zeros(12), torch.zeros(12))
     h, c = normal(1, 2, 3, seed=3), normal(1, 2, 3, seed=4)
@@ -334,7 +335,7 @@ def test_depthwise_convolutions_are_convolutions_in_groups(bias):
 
 @pytest.mark.parametrize("padding", [[1, 1], [0, 2], [0, 0]])
 def test_nnpacks_convolution_is_the_convolution(padding):
-    """Which torch has where the processor is one that NNPACK knows."""
+    """torch has this kernel only on processors that NNPACK knows."""
     x, w, b = normal(2, 3, 7, 6), normal(4, 3, 3, 3), normal(4)
     for bias in (b, None):
         same([aten._nnpack_spatial_convolution(*n(x, w, bias), padding)], [F.conv2d(x, w, bias, 1, padding)])
@@ -342,7 +343,7 @@ def test_nnpacks_convolution_is_the_convolution(padding):
         same([aten._nnpack_spatial_convolution(*n(x, w, b), padding, stride)], [F.conv2d(x, w, b, stride, padding)])
     with pytest.raises(
         RuntimeError, match="NNPACK SpatialConvolution_updateOutput failed"
-    ):  # padding of a whole window
+    ):  # padding as wide as the window
         aten._nnpack_spatial_convolution(*n(x, w, b), [3, 0])
     rows = [
         (n(x[0], w, b), "NNPack convolutionOutput expects 4D input Tensor N,C,H,W"),

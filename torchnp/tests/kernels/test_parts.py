@@ -1,4 +1,4 @@
-"""Kernels that work part by part give on both sides of a part's size what the whole gives."""
+"""Kernels that compute in parts give the same results as for the whole, on both sides of a part's size."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_no_slices_are_added(shape, dim):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("count", [300, 65519, 65520])  # from 65520 on a bag's size is infinite in float16
+@pytest.mark.parametrize("count", [300, 65519, 65520])  # from 65520 on, the size of a bag is infinite in float16
 def test_means_of_bags_round_their_size(dtype, count):
     weight, index, offsets = (
         torch.full((1, 3), 3.0, dtype=dtype),

@@ -1,4 +1,4 @@
-"""Philox's numbers of a key, which torch has on CUDA only: against the published algorithm, word by word in Python's integers."""
+"""Philox random numbers for a key, which torch has only on CUDA, against the published algorithm in Python integers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from torchnp import aten
 from torchnp.interop import to_numpy, to_torch
 
 LOW, WHOLE = 2**32 - 1, 2**64 - 1
-PI = "243f6a88 85a308d3 13198a2e 03707344"  # the digits that Random123 tries its generators with, and goes on with
+# Digits with which Random123 tests its generators, and the digits that follow.
+PI = "243f6a88 85a308d3 13198a2e 03707344"
 ANSWERS = {
     ("00000000 " * 4, "00000000 00000000"): "6627e8d5 e169c58d bc57ac4c 9b00dbd8",
     ("ffffffff " * 4, "ffffffff ffffffff"): "408f276d 41c83b0e a20bc7c6 6d5451fd",
@@ -23,7 +24,7 @@ FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
 
 def philox(counter, key):
-    """Ten rounds of Philox 4x32."""
+    """Compute ten rounds of Philox 4x32."""
     (a, b, c, d), (k, m) = counter, key
     for _ in range(10):
         first, second = 0xD2511F53 * a, 0xCD9E8D57 * c
@@ -78,7 +79,7 @@ def test_new_keys_of_many():
 
 
 def sequence(seed, offset, count, wide):
-    """The words of a key, from its offset on: four at a step, of which a wide value takes two."""
+    """Return the words of a key from its offset on: each step makes four; a wide value uses two."""
     found = itertools.chain.from_iterable(of_key(seed, offset + i) for i in range(-(-count // (2 if wide else 4))))
     return list(found)
 
@@ -95,7 +96,7 @@ def uniform(seed, offset, count, dtype, low, high):
 
 
 def normal(seed, offset, count, dtype, mean, std):
-    """The cosine and the sine of an angle, times a radius: Box and Muller."""
+    """Box-Muller: the cosine and the sine of an angle, times a radius."""
     wide = dtype == torch.float64
     drawn, real = sequence(seed, offset, count, wide), torch.float64 if wide else torch.float32
     if wide:
@@ -109,7 +110,7 @@ def normal(seed, offset, count, dtype, mean, std):
 
 
 def by_groups(reference, shape, keys, dtype, *options):
-    """One sequence for each key, over the dimensions that the keys have to themselves."""
+    """Return one sequence for each key, over the dimensions that belong to the key."""
     batch = keys.shape[:-1]
     own = max((i + 1 for i, n in enumerate(batch) if n != 1), default=0)
     spread = np.broadcast_to(keys.reshape(*batch[:own], 2), (*shape[:own], 2))
@@ -156,7 +157,7 @@ def test_normal_values_are_box_and_mullers(shape, batch, dtype):
 @pytest.mark.parametrize("seed", [12121362, 16390493])
 def test_normal_values_of_the_words_at_both_ends(seed):
     first = of_key(seed, 0)[0]
-    assert first == 58 or first >= 2**32 - 128  # which is 1 in single precision
+    assert first == 58 or first >= 2**32 - 128  # this is 1 in single precision
     found = aten._philox_normal(np.zeros(2, np.float32), np.array((seed, 0), np.uint64))
     torch.testing.assert_close(to_torch(found), normal(seed, 0, 2, torch.float32, 0, 1), rtol=1e-6, atol=1e-6)
 

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials: one degree, many, one x; sorted elements keep their places."""
+"""Orthogonal polynomials: one degree, many degrees, one x; sorting by degree does not move elements."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from torchnp.core.elementwise_strips import MANY
 table = torchnp.table
 NAMES = [f"{s}chebyshev_polynomial_{kind}" for s in ("", "shifted_") for kind in "tuvw"]
 NAMES += ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"]
-# At nan and infinities torch may return what memory held.
+# At nan and infinities torch may return uninitialized memory.
 ODD = [0.0, -0.0, 1.0, -1.0, 0.5, 1 - 2**-24, 2**-24 - 1, 2**-24, 3.0, -7.5]
 
 

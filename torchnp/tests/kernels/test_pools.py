@@ -1,4 +1,4 @@
-"""Pools over bins: each sum in torch's order, whether bins are few or many, equal or not, of few or many planes."""
+"""Pools over bins: each sum in torch's order, for few or many bins, equal or not, and for few or many planes."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ IMAGES = [
     ((300, 3, 12, 12), (4, 4)),
     ((1, 1, 3, 40000), (2, 3)),  # longer than a strip
 ]
-LONE = [((4, 4, 6, 7), (3, 2, 2)), ((4, 4, 6, 7), (0, 0, 9))]  # whose strides may look like an image's
+LONE = [((4, 4, 6, 7), (3, 2, 2)), ((4, 4, 6, 7), (0, 0, 9))]  # their strides may look like those of an image
 VOLUMES = [((1, 1, 9, 10, 11), (1, 1, 1)), ((2, 5, 8, 8, 6), (4, 3, 5)), ((2, 5, 9, 9, 9), (2, 2, 2))]
 
 
@@ -28,7 +28,7 @@ def test_adaptive_averages_bit_for_bit(shape, out, last, dtype):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(2)).to(dtype)
     name = f"_adaptive_avg_pool{n}d"
     theirs = getattr(torch.ops.aten, name)(x, out)
-    if last:  # where torch divides in other steps
+    if last:  # here torch divides in other steps
         x = x.contiguous(memory_format=torch.channels_last if x.ndim == 4 else torch.channels_last_3d)
     mine = torchnp.table[f"aten::{name}"](to_numpy(x), out)
     np.testing.assert_array_equal(mine.astype(np.float64), to_numpy(theirs).astype(np.float64))
@@ -37,7 +37,8 @@ def test_adaptive_averages_bit_for_bit(shape, out, last, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("shape, size", [((2, 3, 4, 5), (3, 3)), ((3000, 2, 2, 2), (3, 2)), ((1, 2, 130, 131), (7, 9))])
 def test_scattering_into_planes(shape, size, dtype):
-    """The last of many values at an index counts, and all gradients are added, over blocks of planes or parts of one."""
+    """For equal indices, the last value counts in max_unpool, and all gradients are added, over blocks of planes or
+    parts of a plane."""
     random = torch.Generator().manual_seed(4)
     x = torch.randn(shape, generator=random).to(dtype)
     indices = torch.randint(0, size[0] * size[1], shape, generator=random)

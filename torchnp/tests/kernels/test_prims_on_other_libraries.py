@@ -1,4 +1,4 @@
-"""Prims on the arrays of other libraries, in the words of the array API standard: what torch's functions give for the same values."""
+"""Prims on other libraries' arrays, written with the array API standard, give the results of torch's functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDERED = ["bool", "int64", "float32", "float64"]
 
 @pytest.fixture(params=["strict", "torch"])
 def library(request):
-    """A way into a library, and a way out."""
+    """A library: how to convert an array to it, and back."""
     if request.param == "torch":
         return (lambda t: t.clone()), (lambda y: y)
     return (lambda t: array_api_strict.asarray(to_numpy(t))), (lambda y: torch.from_numpy(np.array(np.asarray(y))))

@@ -1,4 +1,4 @@
-"""Random permutations, samples of tensors of parameters, dropout and bad parameters against torch."""
+"""Random permutations, samplers with tensor parameters, dropout and invalid parameters, against torch."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_multinomial(dtype, replacement):
     for shape in [(1,), (7,), (1000,), (3, 50), (0, 3), (2, 2, 2), ()]:
         w = (torch.linspace(0.1, 5, max(torch.Size(shape).numel(), 1))[: torch.Size(shape).numel()]).reshape(shape)
         w = w.to(getattr(torch, dtype))
-        # more draws than one from 1,000 half-precision weights meet ties, which topk does not order
+        # With 1,000 half-precision weights, several draws meet ties, which topk does not order.
         most = 1 if len(shape) == 1 and shape[0] == 1000 and "16" in dtype and not replacement else 40
         for samples in (0, 1, 2, 5, 40):
             if samples <= most:
@@ -142,7 +142,7 @@ def test_samplers_across_blocks(dtype, n):
     x = torch.linspace(0.0, 1.0, max(n, 1))[:n].to(getattr(torch, dtype))
     for scale in (0.9, 3.0, 40.0):
         call("_standard_gamma", x * scale)
-        call("randn", (3,), dtype=torch.float64)  # the kept normal goes from one sampler to the next
+        call("randn", (3,), dtype=torch.float64)  # the saved second normal passes from one sampler to the next
         call("_standard_gamma", (x * scale).flip(0))
         call("poisson", x * scale)
         call("binomial", (x * scale * 10).floor(), x.flip(0))
@@ -215,7 +215,7 @@ def test_rrelu(dtype):
         for training in (True, False):
             call("rrelu", x, 0.125, 1 / 3, training)
             call("rrelu", x, 0.1, 0.7, training)
-            if noise.is_contiguous():  # torch writes row-major slopes into the memory of any other noise
+            if noise.is_contiguous():  # for other noise, torch writes row-major slopes into the noise's memory
                 call("rrelu_with_noise_functional", x, noise, 0.1, 0.4, training)
         call("rrelu_with_noise_functional", x, noise[:1], 0.1, 0.4, True)
     x, noise = -torch.ones(9), torch.zeros(9)

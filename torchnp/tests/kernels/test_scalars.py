@@ -1,4 +1,4 @@
-"""Every operator of one tensor on tensors of no dimensions: NumPy gives such results as scalars, which are not written into."""
+"""Every operator of one tensor on 0-d tensors: NumPy returns scalars for them, which cannot be written to."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import torch
 from torchnp import table
 from torchnp.interop import to_numpy
 
-# The judge compares values and refusals; here each operator meets each value without dimensions.
+# The harness compares values and refusals; here each operator runs on each value as a 0-d tensor.
 OF_ONE = [name for name in table if str(table[name].schema).endswith("(Tensor self) -> Tensor")]
 VALUES = (float("nan"), float("inf"), -0.0, -1.5, 2.0)
 

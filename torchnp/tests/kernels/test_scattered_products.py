@@ -1,4 +1,4 @@
-"""Products of complex numbers at indices have the bits of torch's own multiplication."""
+"""Products of complex numbers at indices have the same bits as torch's multiplication."""
 
 import warnings
 
@@ -9,7 +9,7 @@ import torch
 import torchnp
 
 DTYPES = [torch.complex64, torch.complex128]
-# torch's loops fuse a product and a sum where it was compiled for processors that can.
+# torch's loops fuse a product and a sum if torch was compiled for processors that can.
 FUSED = torch.backends.cpu.get_cpu_capability() != "DEFAULT"
 
 
@@ -30,7 +30,7 @@ def check(found, wanted, dtype):
 @pytest.mark.parametrize("named", [1, 3, 50, 1000], ids=lambda n: f"{n} places")
 @pytest.mark.parametrize("shape, dim", [((400,), 0), ((60, 7), 0), ((7, 60), 1), ((5, 30, 3), 1)])
 def test_products(shape, dim, named, dtype):
-    """With no value at some places and many at others, in order."""
+    """Some places get no value and others many; the order matters."""
     target, source = numbers(shape, 0, dtype), numbers(shape, 1, dtype)
     index = torch.randint(min(named, shape[dim]), shape, generator=torch.Generator().manual_seed(2))
     given = target.numpy(), dim, index.numpy(), source.numpy()
@@ -39,7 +39,7 @@ def test_products(shape, dim, named, dtype):
         found = torchnp.table["aten::scatter_reduce.two"](*given, "prod", include_self=include)
         check(found, wanted, dtype)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch says once that a reduction of scatter is deprecated
+        warnings.simplefilter("ignore")  # torch warns once that scatter with a reduction is deprecated
         wanted = target.scatter(dim, index, source, reduce="multiply")
         found = torchnp.table["aten::scatter.reduce"](*given, reduce="multiply")
     check(found, wanted, dtype)

@@ -10,8 +10,8 @@ from torchnp.kernels.numerics.small_matrices import FACTORED, SMALL, TRIANGULAR
 
 DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 SIDES = (1, 2, 5, SMALL, SMALL + 1)
-MANY = FACTORED * SMALL  # matrices of any of these sides that are computed at once
-BATCHES = {  # by the side: one too few to be computed at once, just enough, and in two dimensions
+MANY = FACTORED * SMALL  # enough matrices of each of these sides to be computed at once
+BATCHES = {  # by the side: one too few for batched computation, just enough, and in two dimensions
     "few": lambda side: (FACTORED * side - 1,),
     "enough": lambda side: (FACTORED * side,),
     "two": lambda side: (side, FACTORED),
@@ -25,7 +25,7 @@ def matrices(batch, side, dtype):
 
 
 def close(mine, torchs):
-    """Equal but for rounding, which these matrices, of condition numbers up to some thousand, make as much larger."""
+    """Assert equality apart from rounding, which the matrices' condition numbers (up to some thousand) amplify."""
     limit = 1e4 * torch.finfo(torchs.dtype).eps
     np.testing.assert_allclose(mine, to_numpy(torchs), limit, limit)
 
@@ -42,11 +42,11 @@ def test_factors_and_solutions(batch, side, dtype):
     assert lu.strides == tuple(s * lu.itemsize for s in want.stride())
     p, lower, upper = table["aten::lu_unpack"](lu, pivots)
     np.testing.assert_allclose(p @ lower @ upper, a.numpy(), 0, 1e2 * torch.finfo(dtype).eps)
-    assert np.abs(lower).max() < 1.5  # by cabs1 a complex pivot may be smaller by a factor of sqrt(2)
+    assert np.abs(lower).max() < 1.5  # a complex pivot is chosen by cabs1, and may be smaller by a factor of sqrt(2)
     if dtype in (
         torch.float64,
         torch.complex128,
-    ):  # in single precision rounding may choose between nearly equal pivots
+    ):  # in single precision, rounding may choose between nearly equal pivots
         assert np.array_equal(pivots, pivots_of_torch)
         close(lu, want)
     b = torch.randn(*batch, side, 3, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Operators that compute large arrays tile by tile give the bits of small parts."""
+"""Operators that compute large arrays tile by tile give the same bits as for small parts."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def bits(*arrays):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Make tiles small, as if arrays were large."""
+    """Make tiles small, so that arrays count as large."""
 
     def make():
         monkeypatch.setattr(blocks, "STRIP", 64)
@@ -96,5 +96,5 @@ def test_scans(op, dtype, small):
 
 
 def _told(op, dtype):
-    """A dtype in words, so that the fast path is not taken."""
+    """Return a dtype as a string, for which the fast path is not taken."""
     return {} if op == "logcumsumexp" or dtype != torch.float32 else {"dtype": np.dtype(np.float32)}

@@ -1,4 +1,4 @@
-"""Ops that torch's CPU has no code for: their values are those of the torch functions that they stand for."""
+"""Ops without a CPU kernel in torch: their values equal those of the torch functions that they stand for."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def near(found, wanted, dtype=None):
 
 
 def attention(query, key, value, added, causal, scale):
-    """Scores, what is added to them, weights and values, and the logarithm of each row's sum: in float32 of halves."""
+    """Return the attention and the logarithm of each row's sum; half types are computed in float32."""
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     scores = query @ key.mT * scale
     scores = scores if added is None else scores + added
@@ -165,7 +165,7 @@ def wide(y):
     return None if y is None else y.to(torch.float64 if y.dtype == torch.float64 else torch.float32)
 
 
-# Rows and columns, what is added, whether causal, the scale.
+# Rows and columns, the shape of the bias, whether causal, the scale.
 ATTENDED = [
     (5, 5, None, False, None), (5, 7, None, False, 0.3), (6, 6, None, True, None), (33, 4, (2, 3, 33, 4), False, None),
     (5, 7, (5, 7), False, None), (5, 7, (2, 1, 1, 7), False, 1.5), (4, 4, (1, 3, 4, 4), True, None),
@@ -173,7 +173,7 @@ ATTENDED = [
 
 
 def given(rows, columns, added, dtype):
-    """Query, key, value, what is added, and a gradient."""
+    """Return query, key, value, bias and the result's gradient."""
     made = torch.Generator().manual_seed(rows * columns)
     shapes = [(2, 3, rows, 8), (2, 3, columns, 8), (2, 3, columns, 8), added, (2, 3, rows, 8)]
     return [None if s is None else torch.randn(s, generator=made).to(dtype) for s in shapes]
@@ -187,7 +187,7 @@ def test_attention_of_other_devices_and_its_gradients(rows, columns, added, caus
     out, logs = attention(*leaves, causal, scale)
     there = [y for y in leaves if y is not None]
     want = [y.to(dtype) for y in torch.autograd.grad(out, there, wide(g))]
-    if not added:  # the gradient takes what was added, be it nothing
+    if not added:  # the gradient takes a bias, even if there is none
         inputs[3] = torch.zeros(1, 1, dtype=dtype)
     arrays, options = n(*inputs), {} if scale is None else {"scale": scale}
 
@@ -246,7 +246,7 @@ def test_attention_of_other_devices_and_its_gradients(rows, columns, added, caus
 
 
 def state(found, *wanted):
-    """What belongs to a random stream is zero."""
+    """Assert that results belonging to a random stream are zero."""
     for array, (shape, dtype) in zip(found, wanted, strict=True):
         assert array.shape == shape and array.dtype == dtype and not array.any()
 
@@ -279,7 +279,7 @@ def eights(*shape):
 
 
 def scaled_groups(a, b, ends, rows, columns):
-    """Each group's product by itself, in float32."""
+    """Return each group's product, computed separately in float32."""
     parts, start = [], 0
     if ends is None:
         return (a.float() * rows[..., None]) @ (b.float() * columns[..., None, :])
@@ -497,13 +497,13 @@ def test_gradients_of_the_pools_of_onednn(window):
 @pytest.mark.parametrize("blank", [0, 3])
 @pytest.mark.parametrize("name", ["_cudnn_ctc_loss", "miopen_ctc_loss"])
 def test_losses_of_sequences_and_their_gradients(name, blank):
-    short, targets = ([5, 1], [2, 2]), torch.tensor([[1, 2], [2, 2]])  # of the second no path is that short
+    short, targets = ([5, 1], [2, 2]), torch.tensor([[1, 2], [2, 2]])  # the second sequence is too short for its target
     for lengths, zero in ((LENGTHS, False), (LENGTHS, True), (short, True)):
         loss = lambda p: F.ctc_loss(p, targets, *lengths, blank, "none", zero)
         found = getattr(aten, name)(*n(probs, targets), *lengths, blank, False, zero)
         same(
             found, (F.ctc_loss(probs, targets, *lengths, blank, "none"), grads(loss, probs)[0])
-        )  # zero in the gradient alone
+        )  # zero_infinity applies only to the gradient
 
 
 def test_pinned_memory_is_the_memory():

@@ -1,4 +1,4 @@
-"""In-place writes to arrays whose elements overlap, as those of sliding windows do."""
+"""In-place writes to arrays whose elements overlap, such as sliding windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of two zeros torch's maximum and minimum take: its vectors the second, its loop of single elements the first."""
+"""Which of two zeros torch's maximum and minimum return: its vector code the second, its scalar loop the first."""
 
 import itertools
 
@@ -10,7 +10,8 @@ import torchnp
 from torchnp.interop import to_numpy
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-# Fewer than a vector of any processor has, and whole pairs of the widest vectors; sizes between them go by the processor.
+# Fewer elements than any processor's vector, and whole pairs of the widest vectors; for other sizes the result depends
+# on the processor.
 SIZES = (1, 2, 3, 64, 256, 1024)
 
 
@@ -34,7 +35,7 @@ def test_of_two(name, dtype):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 def test_of_other_values(name, dtype):
-    """What is no zero is as before: nan of either side, infinities, equal values."""
+    """Other values are as before: nan on either side, infinities, equal values."""
     special = [float("nan"), float("inf"), float("-inf"), 1.5, -1.5, 0.0]
     pairs = torch.tensor([*itertools.product(special, special)] * 4, dtype=dtype)
     x, y = pairs[:, 0].clone(), pairs[:, 1].clone()

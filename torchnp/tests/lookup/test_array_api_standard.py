@@ -1,4 +1,5 @@
-"""The array API standard's counterparts: that the standard, NumPy by way of array-api-compat and our operators have them."""
+"""Counterparts in the array API standard exist in the standard, in NumPy (through array-api-compat) and in our
+table."""
 
 import contextlib
 import operator
@@ -20,11 +21,12 @@ def test_every_name_is_the_standards(name):
     warned, refused = warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError, IndexError)
     with warned, array_api_strict.ArrayAPIStrictFlags(api_version=array_api_standard.VERSION), refused:
         warnings.simplefilter("ignore")
-        function()  # without arguments: what is of a later version says so first, with another error
+        function()  # called without arguments; a function of a later version raises another error first
 
 
 def test_nothing_of_the_standard_is_left_out():
-    """But what tells of dtypes and devices, and what linalg has of the main namespace."""
+    """Left out are only functions about dtypes and devices, and functions that linalg shares with the main
+    namespace."""
     spaces = {"": array_api_strict, "linalg.": array_api_strict.linalg, "fft.": array_api_strict.fft}
     names = {f"{prefix}{name}" for prefix, space in spaces.items() for name in space.__all__}
     functions = {

@@ -1,4 +1,5 @@
-"""What the reference says is so: the names exist, examples show what they are listed under, and what is said of order holds at any size."""
+"""The statements of the reference are true: names exist, examples show their difference, and statements about order
+hold at any size."""
 
 import re
 
@@ -15,7 +16,7 @@ import torch
 
 from torchnp.difference_catalogue import CATALOGUE
 from torchnp.differences import shows
-from torchnp.lookup import argument_names, equivalents, no_counterpart, op_index, spellings, unsupported_names
+from torchnp.lookup import argument_names, equivalents, no_counterpart, not_operators, op_index, spellings
 from torchnp.lookup.render import as_text, told
 from torchnp.lookup.resolve import calls_of, is_called, meaning_of
 from torchnp.lookup.torch_counterpart import in_torch
@@ -32,8 +33,8 @@ ROOTS = {
     "nn": torch.nn,
 }
 NAMED = re.compile(r"(?<![\w.])(?:torch|np|scipy|Tensor|F|ndarray|nn)(?:\.[A-Za-z_]\w*)+")
-OLD = {"np.in1d", "np.trapz"}  # of NumPy before 2.0
-OF_GENERATORS = {"np.random.integers", "np.random.permuted"}  # methods of what default_rng gives
+OLD = {"np.in1d", "np.trapz"}  # names of NumPy before 2.0
+OF_GENERATORS = {"np.random.integers", "np.random.permuted"}  # methods of np.random.default_rng's result
 
 
 def exists(name):
@@ -46,7 +47,7 @@ def exists(name):
 
 
 def texts():
-    """Everything that the reference says, with what it is said of."""
+    """Yield all texts of the reference, with the names that they belong to."""
     for i, d in CATALOGUE.items():
         yield from ((i, text) for text in (d.title, d.why, d.torch, d.numpy, d.in_numpy, d.in_torch))
     for row in (*equivalents.EQUIVALENTS, *equivalents.NUMPY_ONLY):
@@ -56,7 +57,7 @@ def texts():
     for pair, example in op_index.examples().items():
         yield from ((pair, text) for text in (example.torch, example.numpy, example.in_numpy, example.in_torch))
     yield from op_index.callers().items()
-    yield from ((why, why) for why, _ in (*no_counterpart.GROUPS, *unsupported_names.GROUPS))
+    yield from ((why, why) for why, _ in (*no_counterpart.GROUPS, *not_operators.GROUPS))
     for known in (spellings.TORCH, spellings.NUMPY, spellings.SCIPY, spellings.COUNTERPARTS):
         yield from ((name, f"{name} {other}") for name, other in known.items())
 
@@ -70,7 +71,7 @@ PUBLIC = [*(n for n in sorted(op_index.torch_names()) if "__" not in n), *(f"np.
 
 
 def test_see_also_names_what_python_code_can_call():
-    """Of operators without a public name alone a difference has no others to name."""
+    """Operators without a public name are listed only if a difference belongs to no others."""
     for name in [*PUBLIC, *CATALOGUE, *spellings.PYTHON, *argument_names.ARGUMENTS]:
         meaning = meaning_of(name)
         tail = as_text(told(meaning)).rpartition("\n")[2] if meaning is not None else ""
@@ -207,7 +208,7 @@ def unique_is_sorted(n):
     assert runs.tolist() == [v for k, v in enumerate(x.tolist()) if not k or v != x[k - 1].item()]
 
 
-# Sentences of the reference that speak of the order of equals, and what tests them.
+# Statements of the reference about the order of equal elements, and the tests for them.
 ABOUT_ORDER = re.compile(
     r"(?i)equal elements|where the first of each|last index|first NaN|occurrence|which of several writes|names? one place twice"
 )
@@ -249,7 +250,7 @@ def test_everything_that_is_said_of_order_is_tested():
 
 
 def test_unstable_sorts_do_keep_no_order():
-    """Nor may the reference say that they do: above 16 elements they change it."""
+    """Unstable sorts change the order of more than 16 elements, so the reference must not say that they keep it."""
     x = drawn(1000)
     assert torch.argsort(x).tolist() != torch.argsort(x, stable=True).tolist()
     value, place = torch.mode(x)
@@ -289,7 +290,7 @@ FUNCTIONS = {
     f"{space}.{n}": f
     for space, held in SPACES.items()
     for n in dir(held)
-    if callable(f := getattr(held, n)) and hasattr(f, "_implementation")  # asks __array_function__
+    if callable(f := getattr(held, n)) and hasattr(f, "_implementation")  # dispatches through __array_function__
 }
 
 

@@ -1,4 +1,4 @@
-"""Every row of the catalogue, run: torch's value, NumPy's value, that they differ, and the kernel's."""
+"""Every entry of the catalogue is run: torch's value, NumPy's value, that the two differ, and the kernel's value."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def test_difference(difference):
     assert values["numpy"] == (difference.numpy_value if difference.holds() else difference.torch_value)
     assert difference.torch_value != difference.numpy_value
     if "Error:" in difference.torch_value:
-        # errors open with torch's words; what follows may say more
+        # errors begin with torch's words, and may continue
         assert values["kernel"].split()[:6] == difference.torch_value.split()[:6]
     else:
         assert values["kernel"] == difference.torch_value

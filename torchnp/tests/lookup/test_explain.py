@@ -1,4 +1,4 @@
-"""Questions that people have, each answered by ``torchnp explain`` in words that must stand there, and by the search."""
+"""Questions that people ask, with words that the answer of ``torchnp explain`` and the site's search must contain."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from torchnp.lookup.resolve import meaning_of
 from torchnp.lookup.search import near, search
 
 QUESTIONS = [
-    # asked, what must stand in the answer
+    # question, words of the answer
     ("ddof", ["torch.var", "ddof=1 is torch's default correction=1", "correction=0"]),
     ("numpy.var", ["is torch.var", "divide by N - 1", "float32[] 1.666667", "float32[] 1.25"]),
     ("unbiased", ["torch.var", "torch.std", "unbiased=True"]),
@@ -80,6 +80,7 @@ QUESTIONS = [
     ("x[None]", ["torch.unsqueeze"]),
     ("Tensor.tolist", ["is np.ndarray.tolist in NumPy"]),
     ("sliding_window_view", ["is Tensor.unfold", "unfold takes a window's size and step"]),
+    ("torch.std_mean", ["torchnp/kernels/variance.py"]),
     ("F.unfold", ["sliding_window_view", "im2col"]),
     ("np.add.reduce", ["is torch.sum"]),
     ("np.maximum.accumulate", ["is torch.cummax"]),
@@ -114,7 +115,7 @@ QUESTIONS = [
     ("nn.LSTM", ["torch.lstm"]),
     ("CrossEntropyLoss", ["F.cross_entropy", "ignore_index=-100"]),
 ]
-# What the command alone has an answer to: an argument is no page of the site.
+# Questions that only the command answers, because arguments have no pages on the site.
 ARGUMENTS = [
     ("axis", ["axis= is dim= in torch"]),
     ("keepdims", ["keepdim=True"]),
@@ -137,7 +138,7 @@ ARGUMENTS = [
     ("np.gradient", ["torch gives a tuple"]),
     ("np.take", ["IndexError", "mode='wrap'", "clamp(0"]),
 ]
-# Several names, topics of several answers, and code as it is pasted: what must stand in the answers.
+# Several names, topics with several answers, and pasted code, with words of the answers.
 SEVERAL = [
     ("np.var np.std", ["np.var is torch.var", "np.std is torch.std"]),
     ("np.var, np.std", ["np.var is torch.var", "np.std is torch.std"]),
@@ -235,7 +236,7 @@ def test_every_op_is_explained():
 
 
 def test_differences_have_examples_of_their_own_operator():
-    """An example that names another function than the one asked for is the catalogue's, of another operator."""
+    """Examples call the operator to which they belong."""
     for (op, i), example in op_index.examples().items():
         base = op.partition("::")[2]
         assert re.search(rf"\b{base}_?(\.\w+)?\(", example.kernel), (op, i)

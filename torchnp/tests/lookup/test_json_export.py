@@ -1,4 +1,4 @@
-"""The reference as data: that its files say what their schemas say, and are those of the table and the catalogue."""
+"""The reference as data: the files follow their schemas, and contain the table and the catalogue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torchnp.lookup import json_export
 def test_files_are_what_their_schemas_say(name):
     schema = json.loads(json_export.text(f"{name}.schema.json"))
     jsonschema.Draft202012Validator.check_schema(schema)
-    assert schema["$id"] == f"urn:torchnp:schema:{name}"  # a name that stays, wherever the files are served
+    assert schema["$id"] == f"urn:torchnp:schema:{name}"  # the name stays the same, wherever the files are served
     rows = json.loads(json_export.text(f"{name}.json"))
     jsonschema.validate(rows, schema)
     rows[0].pop("title" if name == "differences" else "schema")
@@ -30,7 +30,7 @@ def test_files_are_what_their_schemas_say(name):
 
 
 def test_every_overload_and_difference_is_there():
-    """That they are up to date is what ``make_lookup.py --check`` tells in test_lookup_facts."""
+    """test_op_index checks with ``make_lookup.py --check`` that the files are up to date."""
     assert [row["name"] for row in json.loads(json_export.text("ops.json"))] == list(of_any_version())
     mine = {n for n in torchnp.table.schemas if n.startswith(("aten", "prims"))}
     assert mine <= set(json_export.ops())
@@ -42,11 +42,11 @@ def test_every_overload_and_difference_is_there():
 
 @pytest.mark.parametrize("name", json_export.NAMES)
 def test_the_commands_print_the_files(name):
-    # A process of its own: here other tests have declared rows of other libraries.
+    # A separate process, because other tests have declared rows of other libraries in this one.
     done = subprocess.run([sys.executable, "-X", "importtime", "-m", "torchnp", name, "--json"], capture_output=True,
                           text=True, encoding="utf-8", env=os.environ | {"PYTHONUTF8": "1"}, timeout=60)  # fmt: skip
     rows = {row.get("name", row.get("id")): row for row in json.loads(json_export.text(f"{name}.json"))}
-    if name == "ops":  # the file has those of all versions
+    if name == "ops":  # the file has the overloads of all versions
         rows = {n: rows[n] | {"schema": str(s)} for n, s in load().items()}
     assert done.stdout == json_export.listed(rows.values()) + "\n"
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}

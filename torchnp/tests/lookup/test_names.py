@@ -1,4 +1,5 @@
-"""Names that people know: every public function of torch and NumPy has an answer, and what the answers show is so."""
+"""Names that people know: every public function of torch and NumPy has an answer, and the calls in the answers give
+what they claim."""
 
 import types
 import warnings
@@ -21,7 +22,7 @@ WITH_PROPERTIES = {"Tensor", "np.ndarray"}
 
 
 def public_names(space):
-    """Functions and methods, of classes properties too."""
+    """Yield the names of functions and methods, and for classes also of properties."""
     for name in dir(SPACES[space]):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -73,7 +74,7 @@ def test_code_as_it_is_written(written, known):
      "x[..., 0]", "img[:, ::-1]", "x[None]", "x[idx] += 1", "x[:, [0, 1]]", "x[-1, 2]", "x[[0, 2]]", "a == b", "x[1::3]"],
 )  # fmt: skip
 def test_patterns_read_code_as_its_syntax_tree_says(written):
-    """The site's search has the patterns alone."""
+    """The site's search uses only the patterns, without Python's parser."""
     assert spelled(written) == name_of_code.name_of(written)
 
 
@@ -94,7 +95,7 @@ def test_the_operators_named_are_registered():
 
 
 def test_data_says_nothing_that_the_rule_finds():
-    """A name of torch whose spelling gives its operator needs no line."""
+    """A torch name that follows a rule needs no line in `spellings`."""
     assert [n for n, bases in spellings.TORCH.items() if n.rpartition(".")[2] == bases] == []
 
 
@@ -132,7 +133,7 @@ def flat(value):
 
 @pytest.mark.parametrize("row", CALLS, ids=lambda row: row.name)
 def test_both_calls_give_the_same(row, in_double):
-    """In float64, so that a result in torch's default dtype is no excuse."""
+    """Both are computed in float64, because torch's default dtype would hide differences."""
     mine, theirs = evaluated(row.numpy, tensors=False), evaluated(row.torch, tensors=True)
     if row.name.startswith("np.random."):
         assert np.shape(mine) == np.shape(theirs)

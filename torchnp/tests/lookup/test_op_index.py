@@ -1,4 +1,4 @@
-"""What is read in place of the table: the files say what the table says, and every example is run."""
+"""The data files that `torchnp explain` reads instead of the table agree with the table, and every example is run."""
 
 import fnmatch
 import re
@@ -65,7 +65,7 @@ NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?")
 
 
 def alike(a, b):
-    """The same text but for the last digits of floats, which are the processor's."""
+    """Return whether texts are equal apart from the last digits of floats, which depend on the processor."""
     near = np.allclose([float(x) for x in NUMBER.findall(a)], [float(x) for x in NUMBER.findall(b)], rtol=2e-6)
     return NUMBER.sub("", a) == NUMBER.sub("", b) and near
 

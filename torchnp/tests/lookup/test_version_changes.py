@@ -1,4 +1,4 @@
-"""What changed between versions of torch: each example under the installed one, and the command."""
+"""Changes between versions of torch: each example is run with the installed version; and the command."""
 
 import json
 import re
@@ -22,7 +22,7 @@ HERE = parse(torch.__version__)
 
 
 def test_ids_are_unique():
-    """Also beside the differences: both are places on the site."""
+    """Ids of changes also differ from ids of differences, because both are anchors on the site."""
     assert Counter([*(c.id for c in all_changes()), *CATALOGUE]).most_common(1)[0][1] == 1
 
 

@@ -9,7 +9,7 @@ from torchnp.mpc.shares import SharedSum
 
 
 class Parties:
-    """All parties' protocols in one process, with functions to share words and to open them."""
+    """The protocols of all parties in one process, with functions that share words and open them."""
 
     def __init__(self, parties=2, bits=16, transcript=None):
         self.network = LocalNetwork(parties, transcript)

@@ -1,4 +1,4 @@
-"""torch programs on shares: training, modules, indices, and what is refused."""
+"""torch programs on shares: training, modules, indices, and refusals."""
 
 import copy
 
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from torchnp import mpc
 
-# Results of a few operators, in units of 2**-18: roundings of each add up.
+# Results of a few operators, in units of 2**-18: the roundings of each operator add up.
 CLOSE = {"rtol": 2.0**-12, "atol": 2.0**-12}
 
 
@@ -61,11 +61,11 @@ def test_a_convolutional_network_of_secret_classes(engine, optimizer):
     there, plain = engine.module(model), copy.deepcopy(model)
     summed = lambda scores, classes: F.cross_entropy(
         scores, classes, reduction="sum"
-    )  # squares of a mean's gradients vanish
+    )  # the squares of a mean's gradients vanish
     loss = trained(there, optimizer, engine.send(x), engine.send(y, owner=1), summed, 2)
     right = trained(plain, optimizer, x, y, summed, 2)
-    # After one step: a batch norm's rounded mean is added up over 288 positions in the gradient of a weight, 288 units,
-    # and Adam's second moment of a gradient of 0.1 is three units.
+    # After one step. In the gradient of a weight, the rounded mean of a batch norm is added over 288 positions, so the
+    # error is 288 units. Adam's second moment of a gradient of 0.1 is three units.
     torch.testing.assert_close(loss.publish(), right, rtol=0.02, atol=0)
 
 

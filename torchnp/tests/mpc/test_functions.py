@@ -1,4 +1,4 @@
-"""Functions against NumPy's, in units of the last place."""
+"""Functions compared with NumPy's, in units of the last place."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ import pytest
 from torchnp.mpc import functions
 from torchnp.tests.mpc.sharing import Parties
 
-# The result's own rounding and that of the argument's mantissa are one unit each; sigmoid adds two roundings, and tanh
-# twice those. Larger results inherit the relative error of the mantissa, 2**-22.
+# The rounding of the result and that of the argument's mantissa are one unit each; sigmoid adds two roundings, and tanh
+# twice those. Larger results also have the relative error of the mantissa, 2**-22.
 UNITS = {"sigmoid": 4, "tanh": 8}
 RANGES = {
     "exp": (np.exp, -30, 9), "log": (np.log, 0.01, 1000), "sqrt": (np.sqrt, 0, 1000), "rsqrt": (lambda x: x**-0.5, 0.01, 1000),

@@ -1,4 +1,4 @@
-"""The harness on shares: a share of the calls that docs/mpc.md gives the whole figure of."""
+"""The harness on shares, for a part of the calls; docs/mpc.md has the figures of all."""
 
 import re
 import subprocess

@@ -1,4 +1,5 @@
-"""Parties and a dealer in processes of their own: they compute what one process does, or end in an error that says why."""
+"""Parties and a dealer in separate processes: they compute the same as one process, or end with an error that gives the
+reason."""
 
 import socket
 import subprocess
@@ -8,7 +9,7 @@ import pytest
 
 from torchnp import mpc
 
-pytestmark = pytest.mark.weekly  # parties are processes, and wait for each other
+pytestmark = pytest.mark.weekly  # parties are processes that wait for each other
 
 PROGRAM = """
 import os
@@ -74,7 +75,7 @@ def free_ports(n):
 
 
 def run(folder, parties=2, fault="", absent=(), dealers=1):
-    """What each party printed, and its error."""
+    """Return the output of each party, and its error."""
     ports = free_ports(parties + 1)
     dealer = [sys.executable, "-m", "torchnp.mpc", "dealer", f"127.0.0.1:{ports[-1]}", "--certificate", "dealer.pem"]
     dealer += ["--key", "dealer.key", "--sessions", "1"]
@@ -101,7 +102,7 @@ def test_they_compute_what_one_process_does(folder, parties):
     wanted = (engine.send(secret) @ engine.send(secret + 1, owner=1)).relu().sum().publish().item()
     printed = [out.split() for out, _ in run(folder, parties)]
     assert len(printed) == parties and {len(line) for line in printed} == {3}
-    # The rounding is random: one unit for each of the four elements.
+    # Rounding is random: one unit for each of the four elements.
     assert all(abs(float(line[0]) - wanted) <= 4 * 2.0**-18 for line in printed)
     assert len({line[0] for line in printed}) == 1
     assert all(line[1:] == [str(engine.traffic.rounds), str(engine.traffic.bytes_sent)] for line in printed)

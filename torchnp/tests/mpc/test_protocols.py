@@ -1,4 +1,4 @@
-"""Protocols against NumPy's integers, at the borders of their ranges."""
+"""Protocols compared with NumPy's integers, at the limits of their ranges."""
 
 import numpy as np
 import pytest
@@ -48,14 +48,14 @@ def test_gradients_of_convolutions(transposed, stride, padding, dilation, groups
 
 @pytest.mark.parametrize("bits", [1, 16, 24, 40])
 def test_truncation_is_off_by_less_than_one_and_right_on_average(parties, bits):
-    """Up to 2**62 it never fails: the bound that the protocol's documentation gives."""
+    """Up to 2**62 truncation never fails; the protocol's documentation gives this bound."""
     p = parties.protocol
     x = np.concatenate([rng.integers(-(2**62), 2**62, 4000), [2**62 - 1, -(2**62), 0, 1 << bits, -(1 << bits)]])
     error = parties.words(p.truncate(parties.share(x), bits)) - (x >> bits)
     assert set(np.unique(error)) <= {0, 1}
-    assert not error[x % (1 << bits) == 0].any()  # what divides evenly is not rounded
+    assert not error[x % (1 << bits) == 0].any()  # multiples are not rounded
     cut = (x % (1 << bits)) / 2.0**bits
-    # Each error is a coin that shows 1 with the probability `cut`: six standard deviations of their sum.
+    # Each error is 1 with the probability `cut`; the bound is six standard deviations of their sum.
     assert abs((error - cut).sum()) < 6 * np.sqrt((cut * (1 - cut)).sum()) + 1e-9
 
 

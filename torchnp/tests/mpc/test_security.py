@@ -1,4 +1,4 @@
-"""What a party sees: uniform words, in messages whose length and order follow from shapes alone."""
+"""A party sees only uniform words, in messages whose length and order depend only on shapes."""
 
 import logging
 
@@ -20,7 +20,7 @@ LEVEL = 1e-6
 
 
 def uniform(data: bytes) -> bool:
-    """A chi-square test of bytes; it needs five of each value, by the usual rule."""
+    """Apply a chi-square test to bytes. By the usual rule it needs five of each value."""
     counts = np.bincount(np.frombuffer(data, np.uint8), minlength=256)
     expected = counts.sum() / 256
     assert expected >= 5
@@ -28,7 +28,7 @@ def uniform(data: bytes) -> bool:
 
 
 def program(engine, x, labels):
-    """A training step with all protocols in it: convolution, pool, softmax, secret classes, division, roots."""
+    """A training step that uses all protocols: convolution, pool, softmax, secret classes, division, roots."""
     torch.manual_seed(0)
     model = engine.module(
         torch.nn.Sequential(
@@ -50,7 +50,7 @@ def messages_of(x, labels):
 
 @pytest.fixture(scope="module")
 def transcripts():
-    """Of the same program over values that have nothing in common."""
+    """Return the messages of one program with two sets of values that have nothing in common."""
     return (
         messages_of(torch.zeros(16, 1, 6, 6), torch.zeros(16, dtype=torch.int64)),
         messages_of(torch.linspace(-8, 8, 576).reshape(16, 1, 6, 6), torch.tensor([2, 1, 0, 2] * 4)),
@@ -58,7 +58,7 @@ def transcripts():
 
 
 def test_no_message_depends_on_values(transcripts):
-    """Length, order and label of each message are the same; the contents are uniform, whatever the values are."""
+    """Length, order and label of each message are the same for both sets of values; the contents are uniform."""
     shapes = [[(label, [len(m) for m in messages]) for label, messages in t] for t in transcripts]
     assert shapes[0] == shapes[1] and len(shapes[0]) > 100
     assert not [label for label, _ in shapes[0] if label == "publish"]
@@ -66,7 +66,7 @@ def test_no_message_depends_on_values(transcripts):
 
 @pytest.mark.parametrize("label", ["truncate", "compare", "multiply", "matmul", "convolution"])
 def test_messages_are_uniform(transcripts, label):
-    """What one party sends, and what is opened: each is uniform for zeros and for other values."""
+    """What one party sends, and what is opened, is uniform for zeros and for other values."""
     for transcript in transcripts:
         rounds = [messages for name, messages in transcript if name == label]
         for rank in (0, 1):
@@ -104,7 +104,7 @@ def test_each_party_gets_uniform_words_from_the_dealer(kind, arguments):
 
 
 def test_the_tests_of_uniformity_notice_a_bad_mask():
-    words = np.random.default_rng(0).integers(0, 2**62, 4000)  # two bits are missing
+    words = np.random.default_rng(0).integers(0, 2**62, 4000)  # the two highest bits are always zero
     assert not uniform(words.tobytes())
 
 

@@ -1,4 +1,4 @@
-"""How a result on tensors is compared with NumPy's: by value, dtype, shape, and error."""
+"""Compares a result on tensors with NumPy's: value, dtype, shape, and error."""
 
 import warnings
 
@@ -7,7 +7,7 @@ import torch
 
 from torchnp.np.dtypes import from_array
 
-# Both libraries round each step; of float32 a sum of 100 terms differs in the last digits by some units.
+# Both libraries round each step, so the last digits of a float32 sum of 100 terms may differ by some units.
 ULPS = 64
 
 
@@ -35,7 +35,7 @@ def as_array(x):
 
 
 def disagreement(theirs, mine):
-    """What differs between NumPy's result and that on tensors, "" if nothing."""
+    """Return how the result on tensors differs from NumPy's, or ""."""
     if isinstance(theirs, (list, tuple)):
         if not isinstance(mine, (list, tuple)) or len(theirs) != len(mine):
             return f"{mine}, NumPy gives {theirs}"
@@ -58,7 +58,7 @@ def disagreement(theirs, mine):
 
 
 def compare(numpys, ours, args, kwargs=None):
-    """Call both, and return what differs: the results, the errors' classes, or what was written to the arguments."""
+    """Call both, and return how they differ in results, error classes, or writes to arguments."""
     kwargs = kwargs or {}
     copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in args]
     tensors = [on_tensor(a) for a in args]

@@ -1,4 +1,4 @@
-"""`torchnp.np` against NumPy on drawn arrays: values, dtypes, shapes, errors, and what is written."""
+"""`torchnp.np` compared with NumPy on drawn arrays: values, dtypes, shapes, errors, and writes."""
 
 import contextlib
 
@@ -13,7 +13,7 @@ import torchnp.np as tnp
 from torchnp.tests.np.agreement import compare
 
 DTYPES = [np.dtype(d) for d in ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]]
-# Small whole numbers and quarters: sums and products are exact, and so is the comparison.
+# Small whole numbers and quarters, so that sums and products are exact and can be compared exactly.
 VALUES = {
     "b": st.booleans(), "i": st.integers(-6, 6), "u": st.integers(0, 9),
     "f": st.sampled_from([0.0, -0.0, 1.0, -1.5, 2.25, 3.0, -7.0, float("nan"), float("inf"), float("-inf")]),
@@ -33,7 +33,7 @@ def arrays(draw, shapes=SHAPES, kinds="biufc"):
 UFUNCS = sorted(
     n for n, row in tnp.table.items() if isinstance(getattr(np, n, None), np.ufunc) and getattr(np, n).signature is None
 )
-# Complex functions of special values and ends of ranges have NumPy's rounding, and torch's where it has own kernels.
+# Complex functions round special values and limits like NumPy, or like torch if torch has its own kernel.
 OF_COMPLEX = [
     "add",
     "subtract",
@@ -99,10 +99,10 @@ def test_reductions(name, data):
         kwargs["dtype"] = data.draw(st.sampled_from([np.float64, np.float32, np.int64, np.uint8]))
     if name in ("sum", "prod", "any", "all", "mean", "var") and data.draw(st.booleans()):
         kwargs["where"] = data.draw(hnp.arrays(bool, x.shape))
-    # Sums of half types of other order round in other places.
+    # Sums of half types in another order are rounded at other steps.
     assume(not (x.dtype == np.float16 and name in ("cumsum", "cumprod", "var", "std", "mean", "prod")))
     if kwargs.get("dtype") in (np.int64, np.uint8):
-        assume(x.dtype.kind in "biu")  # casts of nan and of what is out of range are the machine's
+        assume(x.dtype.kind in "biu")  # casts of nan and of values out of range depend on the machine
     assert compare(getattr(np, name), tnp.table[name].function, [x], kwargs) == ""
 
 
@@ -127,7 +127,7 @@ def test_indexing(data):
 
     x = data.draw(arrays())
     index = data.draw(index_parts(x.shape))
-    assume(x.size)  # NumPy checks no index of an empty result
+    assume(x.size)  # NumPy does not check indices if the result is empty
     tensors = tuple(torch.from_numpy(i) if isinstance(i, np.ndarray) else i for i in index)
     assert compare(lambda a: a[index], lambda t: index_of(t, tensors), [x]) == ""
 
@@ -139,14 +139,14 @@ def test_assignment(data):
 
     x = data.draw(arrays(kinds="biuf"))
     index = data.draw(index_parts(x.shape))
-    assume(x.size)  # of several errors, NumPy raises another first
+    assume(x.size)  # if several errors apply, NumPy raises another one first
     value = data.draw(
         st.one_of(
             st.sampled_from([1, 0, 2.5]), arrays(hnp.array_shapes(min_dims=0, max_dims=2, max_side=3), kinds="biu")
         )
     )
     tensors = tuple(torch.from_numpy(i) if isinstance(i, np.ndarray) else i for i in index)
-    # Which of several values for one element stays is unspecified.
+    # If several values are written to one element, it is unspecified which stays.
     places = np.arange(x.size).reshape(x.shape)
     with contextlib.suppress(IndexError):
         assume(len(np.unique(places[index])) == places[index].size)
@@ -261,7 +261,7 @@ def test_functions_of_one_array(name, data):
         assume(np.isfinite(x).all() and x.size)
     assume(
         x.ndim or name not in ("poly", "fft.fftshift", "fft.ifftshift", "tri")
-    )  # NumPy's own code fails in other words
+    )  # NumPy's own code fails with another message
     assert compare(eval(f"np.{name}"), tnp.table[name].function, [x]) == ""
 
 
@@ -319,5 +319,5 @@ def test_functions_of_two_arrays(name, data):
         "cross",
     ):
         assume(np.isfinite(x).all() and np.isfinite(y).all() and np.float16 not in (x.dtype, y.dtype))
-    assume(y.ndim or name not in ("digitize", "broadcast_to"))  # NumPy's own code fails in other words
+    assume(y.ndim or name not in ("digitize", "broadcast_to"))  # NumPy's own code fails with another message
     assert compare(getattr(np, name), tnp.table[name].function, [x, y]) == ""

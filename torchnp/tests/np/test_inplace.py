@@ -1,4 +1,5 @@
-"""Operators in place within `semantics`: NumPy's result in the same memory, or NumPy's error and an unchanged operand."""
+"""In-place operators within `semantics`: NumPy's result in the same memory, or NumPy's error and an unchanged
+operand."""
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ PAIRS = [
 
 
 def outcome(x, operator, y):
-    """The value and the identity of the target after the operator, or its error and the value."""
+    """Return the target's value and identity after the operator, or its error and the value."""
     names = {"x": x, "y": y}
     try:
         exec(f"x {operator} y", names)

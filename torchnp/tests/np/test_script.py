@@ -1,4 +1,4 @@
-"""``python -m torchnp.np``: the output is the script's own, and the report names the lines that part."""
+"""``python -m torchnp.np``: the output is the script's own, and the report names the lines whose results differ."""
 
 import subprocess
 import sys

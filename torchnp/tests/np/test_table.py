@@ -1,4 +1,4 @@
-"""The table of `torchnp.np`: no name of NumPy's is forgotten, and each difference that a row lists is undone."""
+"""The table of `torchnp.np`: every name of NumPy is covered, and each difference that a row lists is undone."""
 
 import re
 import subprocess
@@ -40,7 +40,7 @@ def public_names():
 
 def test_every_public_name_has_a_row_or_a_reason():
     named = set(public_names())
-    known = {*tnp.table, *DTYPES, *CONSTANTS, "bool", "in1d", "trapz"}  # the last two are gone since NumPy 2.4
+    known = {*tnp.table, *DTYPES, *CONSTANTS, "bool", "in1d", "trapz"}  # NumPy 2.4 removed the last two
     assert sorted(named - known - tnp.refused().keys()) == []
     assert sorted(tnp.table.keys() & tnp.refused().keys()) == []
 
@@ -71,7 +71,7 @@ ALONE = [
     and re.search(r"\bnp\.", d.numpy)
     and not re.search(r"\b(scipy|ml_dtypes|torchnp|torch|table|aten)\b", d.numpy)
 ]
-# Where the answer on tensors is not NumPy's.
+# Differences for which the result on tensors is not NumPy's.
 PARTS = {
     "half-cumsum": "torch adds in float32 and rounds once; NumPy rounds each step",
     "cumsum-accumulator": "torch adds float32 in float64; NumPy's steps round",
@@ -111,7 +111,7 @@ def test_most_expressions_give_numpys_answer():
 def test_rows_list_differences_that_exist_and_are_undone():
     listed = {i for row in tnp.table.values() for i in row.undoes}
     assert sorted(listed - CATALOGUE.keys()) == []
-    # Those in PARTS that rows list hold for other calls than the example's.
+    # If a row lists differences of PARTS, they hold for other calls than the example's.
     assert sorted(listed & PARTS.keys() - {"clamp-zero-sign", "sorter-in-range", "negative-strided", "predicate-strided",
                                            "fft-out-sized"}) == []  # fmt: skip
 

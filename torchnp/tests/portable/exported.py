@@ -1,4 +1,4 @@
-"""Export models, and compare what a program gives on a library with torch's values."""
+"""Exports models, and compares a program's results on a library with torch's values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOLERANCE = {dt.float32: 2e-5, dt.complex64: 2e-5, dt.float64: 1e-12, dt.bfloat1
 
 
 class Exported(NamedTuple):
-    """A program's archive, its arguments, torch's results and torch's buffers after the call."""
+    """A program's archive, its arguments, torch's results, and torch's buffers after the call."""
 
     archive: bytes
     inputs: list[np.ndarray]
@@ -42,8 +42,9 @@ def save(program: Any) -> bytes:
 
 
 def export(module: torch.nn.Module, args: tuple, core: bool = False, batched: bool = False) -> Exported:
-    """Export a module, after ``run_decompositions()`` if ``core``, and run torch."""
-    # With opt_einsum, which JAX brings, torch chooses an order of products by sizes, and a dynamic one becomes static.
+    """Export a module (after ``run_decompositions()`` if ``core``), and run torch."""
+    # With opt_einsum, which JAX installs, torch chooses the order of products by sizes, which makes a dynamic size
+    # static.
     with warnings.catch_warnings(), torch.backends.opt_einsum.flags(enabled=False):
         warnings.simplefilter("ignore")
         sizes = tuple({0: torch.export.Dim("batch", min=2, max=1 << 30)} for _ in args) if batched else None
@@ -60,7 +61,7 @@ def export(module: torch.nn.Module, args: tuple, core: bool = False, batched: bo
 
 @functools.cache
 def example(name: str, core: bool = False) -> Exported:
-    """One of the models, exported."""
+    """Return one of the models, exported."""
     torch.manual_seed(0)
     made = EXAMPLES[name]
     module = made.make()

@@ -1,4 +1,4 @@
-"""Twelve more small models, of other architectures than those in `torchnp.tests.portable.models`."""
+"""Twelve more small models, with other architectures than those in `torchnp.tests.portable.models`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConvNeXt(nn.Module):
 
 
 class DenseNet(nn.Module):
-    """Each layer sees all before it."""
+    """Each layer gets the results of all layers before it."""
 
     def __init__(self):
         super().__init__()
@@ -127,7 +127,7 @@ class Swin(nn.Module):
 
 
 class Generator(nn.Module):
-    """Transposed convolutions from noise to an image."""
+    """Transposed convolutions that make an image from noise."""
 
     def __init__(self):
         super().__init__()
@@ -142,7 +142,7 @@ class Generator(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Latents attend to inputs of which some are masked."""
+    """Latents attend to inputs, some of which are masked."""
 
     def __init__(self, d=16):
         super().__init__()
@@ -172,7 +172,7 @@ class Cells(nn.Module):
 
 
 class Radiance(nn.Module):
-    """Volume rendering: encoded positions, and what light remains along a ray."""
+    """Volume rendering: encoded positions, and the remaining light along a ray."""
 
     def __init__(self):
         super().__init__()

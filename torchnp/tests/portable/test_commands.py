@@ -50,7 +50,7 @@ def test_requires_of_two_kinds(capsys):
 
 
 def test_export_stablehlo(x, tmp_path, capsys):
-    pytest.importorskip("flatbuffers")  # which jax.export needs to serialize
+    pytest.importorskip("flatbuffers")  # jax.export serializes with it
     serialized = pytest.importorskip("jax.export")
     out = tmp_path / "m.stablehlo"
     assert main(["export-stablehlo", CONVNET, "--platforms", "cpu,tpu", "--out", str(out)]) == 0

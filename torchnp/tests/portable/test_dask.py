@@ -1,4 +1,4 @@
-"""Programs on Dask: chunked along the batch, and nothing computed until it is asked for."""
+"""Programs on Dask: chunked along the batch, and computed only on demand."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from torchnp.portable.library import LacksFunction, ValueNeeded  # noqa: E402
 from torchnp.tests.portable.exported import check, example, export, load, near  # noqa: E402
 from torchnp.tests.portable.models import EXAMPLES  # noqa: E402
 
-NOT_LAZY = ("datadep", "cond")  # they need values
+NOT_LAZY = ("datadep", "cond")  # these models need values
 
 
 def forbidden(*args, **kwargs):
@@ -23,7 +23,7 @@ def forbidden(*args, **kwargs):
 
 
 def run(exported, rows=2):
-    """Call a program with its arguments in chunks of two rows; nothing may be computed meanwhile."""
+    """Call a program with its arguments in chunks of two rows, and check that nothing is computed meanwhile."""
     program = load(exported, "dask")
     given = [da.from_array(x, chunks=(rows, *x.shape[1:])) for x in exported.inputs]
     with dask.config.set(scheduler=forbidden):
@@ -99,7 +99,7 @@ def test_products_over_chunked_sums(dtype):
 
 
 class Correlates(nn.Module):
-    """Standardizes columns, and correlates them: not separable by batch."""
+    """Standardizes columns and correlates them, so it cannot be computed block by block."""
 
     def forward(self, x):
         z = (x - x.mean(0)) / x.std(0)
@@ -125,15 +125,15 @@ ROWS, COLUMNS, CHUNK = 4_000_000, 64, 20_000  # 977 MiB of float32, through two 
 
 
 def functions_of_workers():
-    """Functions that are pickled by value: workers do not import this module, and torch with it."""
+    """Return functions that are pickled by value, so that workers import neither this module nor torch."""
 
     def drawn(block_info):
-        """A chunk of numbers, which depends on its place."""
+        """Return a chunk of numbers that depends on its position."""
         place = block_info[None]["chunk-location"][0]
         return np.random.default_rng(place).random((CHUNK, COLUMNS), np.float32)
 
     def peak():
-        """A process's largest memory so far, in MiB."""
+        """Return a process's peak memory so far, in MiB."""
         with open("/proc/self/status") as lines:
             return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
@@ -178,4 +178,5 @@ def test_correlations_of_an_array_larger_than_the_workers_memory(small_workers):
         total, products = total + x.sum(0), products + x.T @ x
     covariance = products / ROWS - np.outer(total, total) / ROWS**2
     scale = np.sqrt(np.diag(covariance))
-    np.testing.assert_allclose(found, covariance / np.outer(scale, scale), atol=1e-4)  # float32 sums of 4,000,000
+    # Sums of 4,000,000 terms in float32.
+    np.testing.assert_allclose(found, covariance / np.outer(scale, scale), atol=1e-4)

@@ -1,4 +1,4 @@
-"""Programs that write in place, made functional: results and buffers are torch's."""
+"""Programs with in-place writes, made functional: results and buffers are torch's."""
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ WRITES = {
 
 
 class Writes(nn.Module):
-    """Writes to a copy, and reads the copy and a view that was made before."""
+    """Writes to a copy, and reads the copy and a view made before the write."""
 
     def __init__(self, write):
         super().__init__()
@@ -54,7 +54,7 @@ def test_writes(what):
 
 
 class ReadsACopy(nn.Module):
-    """A reshape that copies is not written with its source, and one that views is."""
+    """A reshape that copies does not see a later write to its source; one that is a view does."""
 
     def forward(self, x):
         y = x.clone()

@@ -1,4 +1,4 @@
-"""Gradients, and rows that few programs need, on array-api-strict and torch: they agree with the table."""
+"""Gradients, and rows that few programs need, agree with the table on array-api-strict and torch."""
 
 from __future__ import annotations
 

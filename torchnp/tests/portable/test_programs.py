@@ -1,4 +1,4 @@
-"""Programs on array libraries give torch's values: the models, plain and decomposed, eagerly and compiled."""
+"""Programs on array libraries give torch's values: all models, plain and decomposed, eager and compiled."""
 
 import io
 import subprocess
@@ -103,7 +103,7 @@ def test_batch_norm_in_training_moves_its_statistics(core):
 
 
 class WritesItsArgument(nn.Module):
-    """Writes a row of a cache that the caller owns."""
+    """Writes to a row of a cache that the caller owns."""
 
     def forward(self, cache, x):
         cache[1].copy_(x)
@@ -212,7 +212,7 @@ sys.meta_path.insert(0, NoTorch())
 
 
 def run_code(code, archive, blocked=False):
-    """Run a program in a process of its own, with the archive's path as its argument."""
+    """Run a program in a separate process, with the archive's path as its argument."""
     with tempfile.NamedTemporaryFile(suffix=".pt2") as file:
         file.write(archive)
         file.flush()

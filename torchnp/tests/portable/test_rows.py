@@ -1,4 +1,5 @@
-"""The portable table: signatures follow schemas, each core operator has a row or a reason, promotion and halves are torch's."""
+"""The portable table: signatures follow schemas, each core operator has a row or a reason, promotion and halves are
+torch's."""
 
 import inspect
 
@@ -39,9 +40,9 @@ def test_reasons_are_of_operators_without_a_row():
 
 
 def test_rows_take_their_schemas_arguments():
-    """A row is called with what an archive holds: positional arguments in order, and keywords by name."""
+    """A row accepts a call as an archive stores it: positional arguments in order, and keywords by name."""
     wrong = []
-    library_rows = [ROWS[kind] for kind in ROWS]  # of the libraries that other tests have loaded, too
+    library_rows = [ROWS[kind] for kind in ROWS]  # includes libraries that other tests have loaded
     for rows in library_rows:
         for name, row in rows.items():
             schema = torchnp.table.schemas.get(name)
@@ -89,7 +90,7 @@ OPERANDS = {
 def test_promotion(op, a, b):
     x, y = OPERANDS[a], OPERANDS[b]
     tensors = [isinstance(v, torch.Tensor) for v in (x, y)]
-    # A bool divides by False, which libraries let pass, and torch refuses for integers.
+    # Libraries accept a bool divided by False; torch refuses it for integers.
     if not tensors[0] or (op == "maximum" and not all(tensors)) or (op == "remainder.Tensor" and b == "bool"):
         return
     name, _, overload = op.partition(".")

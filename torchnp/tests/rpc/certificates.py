@@ -1,4 +1,5 @@
-"""Certificates for the tests of TLS: an authority, a server of it on loopback, a client, and strangers."""
+"""Certificates for the tests of TLS: an authority, a server on loopback, a client, and strangers with another
+authority."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ class Pair(NamedTuple):
 
 
 class Authority:
-    """An authority of its own, with files in a directory."""
+    """An authority with its own files in a directory."""
 
     def __init__(self, where: Path, name: str) -> None:
         self._authority, self._where, self._name = trustme.CA(), where, name

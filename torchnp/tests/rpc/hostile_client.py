@@ -1,10 +1,11 @@
-"""A client that sends what no client should: raw bytes, damaged frames, and well-formed frames that lie.
+"""A client that sends raw bytes, damaged frames, and well-formed frames with false contents.
 
-``python -m torchnp.tests.rpc.hostile_client --frames 200000`` sends so many, half of them in process and half over TCP. No torch.
+``python -m torchnp.tests.rpc.hostile_client --frames 200000`` sends that many, half of them in process and half over
+TCP. No torch.
 
-In process the same frames go to two servers whose datasets, other sessions and freed memory differ: any foreign byte
-is a difference of replies. Every kernel that runs there looks at its arguments first, against the schema, in words of
-this file. Over TCP sizes are without bounds, as workers have deadlines and limits of their own.
+In process, two servers get the same frames. Their datasets, other sessions and freed memory differ, so a foreign byte
+shows as a difference between replies. There, this file checks the arguments of every kernel against the schema before
+it runs. Over TCP sizes are unbounded, because workers have their own deadlines and limits.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from torchnp.tests.rpc.server_pool import resident
 
 FRAME_SECONDS = 60
 GROWTH = 64 << 20
-MARK = 2**62  # the request of a SYNC that ends an exchange
+MARK = 2**62  # the number of the SYNC that ends an exchange
 REPLIES = (wire.Ack, wire.Err, wire.Status, wire.Result, wire.Quoted)
 HUGE = (-(2**63), 2**63 - 1, 2**64 - 1)
 LARGE = (2**20, 2**31, 2**40, 2**62)
@@ -50,7 +51,7 @@ KINDS = ("auth", "protocol", "private", "budget", "ledger", "quota", "version", 
 
 
 class Hung(BaseException):
-    """A frame took longer than any may."""
+    """A frame took longer than the time limit."""
 
 
 # ---------------------------------------------------------------- what kernels are called with
@@ -72,7 +73,7 @@ _HELD: dict[str, Callable[[Any], bool]] = {
 
 
 def holds(type_: str, value: Any) -> bool:
-    """Whether a kernel's argument is what its schema says, with no exceptions."""
+    """Return whether a kernel's argument has the type of its schema, without exceptions."""
     if type_.endswith("?"):
         return value is None or holds(type_[:-1], value)
     if found := re.fullmatch(r"(.*)\[(\d*)\]", type_):
@@ -83,7 +84,7 @@ def holds(type_: str, value: Any) -> bool:
 
 
 def watched(state: ServerState, faults: list[str], allowed: frozenset[int] | None = None) -> None:
-    """Have each kernel of a server look at its arguments before it runs."""
+    """Check the arguments of each kernel of a server before it runs."""
     row_of, seen = state.row, set()
 
     def row(index: int) -> Any:
@@ -117,7 +118,7 @@ def checked(row: Any, allowed: bool, faults: list[str]) -> Callable:
 
 
 class Hostile(Player):
-    """Sends frames of all kinds, and keeps what it finds wrong.
+    """Sends frames of all kinds, and collects faults.
 
     Attributes
     ----------
@@ -127,7 +128,7 @@ class Hostile(Player):
         The errors that came back, their numbers and names blanked.
     """
 
-    sizes: tuple[int, ...] = HUGE  # that only an error can follow
+    sizes: tuple[int, ...] = HUGE  # these sizes must give an error
 
     def __init__(self, seed: int, allow: list[str] | None = None) -> None:
         self.faults: list[str] = []
@@ -145,8 +146,8 @@ class Hostile(Player):
             self._of_victim(victim, wire.Data(0, 0, "float64", [64], [0], 0, memoryview(data)))
 
     def _begin(self) -> None:
-        self.programs = Programs()  # that the server keeps
-        self.inputs: dict[str, list[int]] = {}  # what each was made of
+        self.programs = Programs()  # the programs that the server keeps
+        self.inputs: dict[str, list[int]] = {}  # the arguments with which each was defined
         super()._begin()
 
     def _hello(self) -> wire.Hello:
@@ -158,7 +159,7 @@ class Hostile(Player):
     # ------------------------------------------------------------ frames
 
     def junk(self, deep: bool = True) -> Any:
-        """A value that may stand nowhere or anywhere."""
+        """Return a value that may be right or wrong at any place."""
         r = self.random
         few = (
             None, True, -1, 0, 7, *self.sizes, *self.sizes, 1e308, float("nan"), float("-inf"), "", "x" * 256, "\x00",
@@ -171,7 +172,7 @@ class Hostile(Player):
         return r.choice(few)
 
     def spoiled(self, op: wire.Op) -> wire.Op:
-        """The operator with one thing wrong, most often."""
+        """Return an operator, mostly with one fault."""
         r = self.random
         what = r.choice(
             ("arg", "arg", "arg", "fewer", "more", "named", "twice", "count", "expected", "key", "first", "index")
@@ -199,7 +200,7 @@ class Hostile(Player):
         return op
 
     def program(self) -> Any:
-        """A program's definition, call or end, with one thing wrong, most often."""
+        """Return a program's definition, call or end, mostly with one fault."""
         r, known = self.random, [name for name in self.programs._known if name in self.inputs]
         seq = self.seq if r.random() < 0.97 else r.choice((0, self.seq + 1, 2**63 - 1))
         if known and r.random() < 0.75:
@@ -226,7 +227,7 @@ class Hostile(Player):
         return call
 
     def _chain(self) -> list[wire.Op]:
-        """Operators of which some are given others' results."""
+        """Return operators, some of which take others' results."""
         r, ops, number = self.random, list[wire.Op](), self.next
         for _ in range(r.randint(1, 4)):
             op = self._op()[0]
@@ -281,7 +282,7 @@ class Hostile(Player):
         return wire.encode(body)
 
     def operators(self, raw: bytes) -> list[wire.Op]:
-        """The operators of a frame, as the server restores them."""
+        """Return the operators of a frame, as the server restores them."""
         try:
             request = wire.decode_request(raw)
             if type(request) is wire.Define:
@@ -295,7 +296,7 @@ class Hostile(Player):
             return []
 
     def other(self) -> Any:
-        """A frame that is no operator."""
+        """Return a frame that is no operator."""
         r, id_ = self.random, self.random.randrange(self.next + 2)
         seq = self.seq if r.random() < 0.97 else r.choice((0, self.seq + 1, 2**63 - 1))
         kind = r.choice(("data", "data", "del", "open", "sync", "publish", "release", "quote", "hello", "reply"))
@@ -334,7 +335,7 @@ class Hostile(Player):
         return wire.QuoteRequest(1, seq, id_, terms)
 
     def damaged(self, raw: bytes) -> bytes:
-        """A frame with bytes changed, cut, doubled or made up."""
+        """Return a frame with bytes changed, cut, repeated or made up."""
         r, made = self.random, bytearray(raw)
         at = r.randrange(len(made)) if made else 0
         how = r.choice(("flip", "flip", "cut", "double", "noise", "tail", "deep", "length"))
@@ -355,7 +356,7 @@ class Hostile(Player):
         return bytes(made)
 
     def frame(self) -> tuple[bytes, str]:
-        """The next frame, and what it is."""
+        """Return the next frame, and its kind."""
         p = self.random.random()
         if 0.02 <= p < 0.12:
             made = self.program()
@@ -386,7 +387,7 @@ class Hostile(Player):
     # ------------------------------------------------------------ one frame, and what is looked at
 
     def attack(self, frames: int) -> None:
-        """Send so many frames."""
+        """Send that many frames."""
         signal.signal(signal.SIGALRM, _hung)
         settled = 0
         for number in range(frames):
@@ -425,7 +426,7 @@ class Hostile(Player):
             self._take_up()
 
     def _take_up(self) -> None:
-        """Have what was made last take part in what follows."""
+        """Make the last result an argument of later operators."""
         entry = self.sides[0].store.entries.get(self.next - 1)
         if entry is not None and entry.array is not None and entry.buffer is not None and entry.array.size < 5000:
             self.pool.append((self.next - 1, entry.array.shape, entry.array.dtype, not entry.buffer.public))
@@ -459,15 +460,15 @@ def _hung(*_: object) -> None:
 
 
 class Wired(Hostile):
-    """The same over TCP, with sizes that keep a kernel busy for ever: each session is a process with limits."""
+    """The same over TCP, with sizes that keep a kernel busy without end: each session is a process with limits."""
 
     sizes = HUGE + LARGE
     extremes, rate = (*Player.extremes, *LARGE), 0.05
-    lies = 0.02  # messages that no client sends, a frame
+    lies = 0.02  # share of messages that no client sends
 
     def __init__(self, seed: int, server: Server) -> None:
         self.server, self._socket, self.ended = server, None, False
-        self._made: list[wire.Op] = []  # the operators of the frame that is sent
+        self._made: list[wire.Op] = []  # the operators of the current frame
         self.faults, self.told, self.victims = [], Counter(), []
         Player.__init__(self, seed, 0.5, (server.state,), 9)
 
@@ -478,7 +479,7 @@ class Wired(Hostile):
         self._socket.settimeout(FRAME_SECONDS)
         self._stream, self.ended = self._socket.makefile("rb"), False
         self._greeted = False
-        self._number = self._due = 1  # of the next frame there, and from there
+        self._number = self._due = 1  # number of the next frame in each direction
         return []
 
     def _over(self) -> bool:
@@ -490,7 +491,8 @@ class Wired(Hostile):
         return wire.Handle(self.random.choice(some)[0])
 
     def _play(self, frame: Any, what: str) -> list:
-        """Send a frame and a SYNC after it, and give the replies up to its answer; of what a round begins with, later."""
+        """Send a frame and a SYNC after it, and return the replies up to the SYNC's answer; frames that begin a round
+        get none."""
         raw = frame if isinstance(frame, bytes) else wire.encode(frame)
         gain = 0
         with contextlib.suppress(ProtocolError):
@@ -515,7 +517,7 @@ class Wired(Hostile):
             self._number += 2
             if self.random.random() < self.lies:
                 messages.insert(self.random.randrange(3), self._lie())
-        with contextlib.suppress(ConnectionError):  # a server that has closed it has said why
+        with contextlib.suppress(ConnectionError):  # a server that has closed the connection has given its reason
             self._socket.sendall(b"".join(map(wire.lengthened, messages)))
         replies: list[Any] = []
         while not self.ended and not begins:
@@ -528,7 +530,7 @@ class Wired(Hostile):
         return replies
 
     def _lie(self) -> bytes:
-        """A message that no client sends between its frames; one that came before is not applied again."""
+        """Send a message between frames that no client sends; the server must not apply an old message again."""
         sync = wire.encode(wire.Sync(1, self.seq))
         due = self.random.choice((0, self._due + 1000, 2**63 - 1))
         return self.random.choice(
@@ -541,7 +543,7 @@ class Wired(Hostile):
         )  # fmt: skip
 
     def _message(self) -> Any:
-        """The server's next frame that is not of the connection alone; None at the end."""
+        """Return the server's next frame, except frames about the connection; None at the end."""
         while head := self._stream.read(4):
             message = self._stream.read(int.from_bytes(head, "big"))
             if not self._greeted:
@@ -587,7 +589,7 @@ class Wired(Hostile):
 
 
 def over_tcp(seed: int, frames: int) -> Wired:
-    """Attack a server with sessions in processes of their own, of which another has to go on."""
+    """Attack a server whose sessions are separate processes; another session must keep working meanwhile."""
     limits = Limits(LIMITS.max_bytes, LIMITS.max_objects, op_seconds=0.5, lease_seconds=0.2)
     with Server(ServerState(datasets=services()[0].datasets, limits=limits), max_memory=2 << 30) as server:
         other = Wired(seed + 1, server)

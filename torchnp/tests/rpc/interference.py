@@ -1,6 +1,6 @@
-"""The same random frames against two servers whose private data differ: no reply may.
+"""Sends the same random frames to two servers whose private data differ; the replies must be equal.
 
-``python -m torchnp.tests.rpc.interference --ops 100000 --seed 0`` plays that many operators. No torch.
+``python -m torchnp.tests.rpc.interference --ops 100000 --seed 0`` runs that many operators. No torch.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 3), (4, 4), (3, 1), (2, 3, 4), (1, 2
 DTYPES = tuple(map(np.dtype, ("f4", "f8", "i8", "i4", "u1", "?", "c8", "f2"))) + (dtypes.bfloat16,)
 LIMITS = Limits(max_bytes=1 << 24, max_objects=4000)
 BUCKET = 0.005  # seconds
-ROUND = 100  # operators before both servers start anew
+ROUND = 100  # operators after which both servers restart
 
 
 def values(shape: tuple[int, ...], dtype: np.dtype, seed: int) -> np.ndarray:
-    """Numbers that kernels stumble over: not finite, denormal, zero, out of range, huge."""
+    """Return numbers that are hard for kernels: not finite, denormal, zero, out of range, huge."""
     rng = np.random.default_rng(seed)
     kind = "f" if dtype == dtypes.bfloat16 else dtype.kind
     n = int(np.prod(shape))
@@ -66,7 +66,7 @@ NAMES = [(f"{dtype}{shape}", shape, dtype) for dtype in DTYPES for shape in SHAP
 
 
 def services(bucket: float = 0.0, ledgers: Sequence[Path | None] = (None, None)) -> tuple[ServerState, ServerState]:
-    """Two servers with datasets of the same names, shapes and dtypes, and of other values."""
+    """Return two servers with datasets of the same names, shapes and dtypes, and with different values."""
     made = []
     for side in (0, 1):
         data = {name: values(shape, dtype, 97 * i + (i % 3 + 1) * side) for i, (name, shape, dtype) in enumerate(NAMES)}
@@ -76,7 +76,7 @@ def services(bucket: float = 0.0, ledgers: Sequence[Path | None] = (None, None))
 
 @contextlib.contextmanager
 def stale(byte: int) -> Iterator[None]:
-    """Fresh memory holds a byte of this side, as that of another process would."""
+    """Fill new memory with a byte that differs between the two sides, as if it had belonged to another process."""
     empty, empty_like = np.empty, np.empty_like
 
     def filled(*args, **kwargs):
@@ -98,9 +98,9 @@ def stale(byte: int) -> Iterator[None]:
 
 
 class Player:
-    """Makes up frames that often are an operator that works, and plays them on two connections."""
+    """Makes random frames, many of which are valid operators, and sends them over two connections."""
 
-    extremes: tuple[int, ...] = (-(2**63), 2**63 - 1)  # among its integers, at a rate
+    extremes: tuple[int, ...] = (-(2**63), 2**63 - 1)  # integer arguments, used at the rate below
     rate = 0.01
 
     def __init__(
@@ -109,13 +109,14 @@ class Player:
         self.random, self.share_public = random.Random(seed), share_public
         self.services = made or services()
         self.agreed = self.services[0].agreement
-        # Polynomials take as many steps as a tensor says, with a public one too; an owner's is refused there.
+        # Polynomials take as many steps as a tensor's value says, also for public tensors; the server refuses private
+        # ones.
         named = [(i, n) for i, n in enumerate(self.agreed.names) if "_polynomial_" not in n]
         self.rows = [(i, self.agreed.schemas[name]) for i, name in named]
         self.counts: Counter[str] = Counter()
         self.differences: list[str] = []
         self.public_only = False
-        self.start = start  # datasets that a round begins with; of the client's own there are two thirds as many
+        self.start = start  # number of datasets at the start of a round; the client's own arrays are two thirds as many
         self._begin()
 
     def _begin(self) -> None:
@@ -158,11 +159,11 @@ class Player:
         return [bytes(r) for r in side.handle(raw)]
 
     def _told(self, reply: bytes, frame) -> object:
-        """What of a reply may not differ."""
+        """Return the part of a reply that must not differ."""
         return reply
 
     def _released(self, id_: int, what: str) -> None:
-        """What is asked for of a private result."""
+        """Return the release that is requested for a private result."""
 
     # ------------------------------------------------------------ arguments
 
@@ -217,7 +218,7 @@ class Player:
                 continue
             if a.has_default and r.random() < 0.6:
                 if not a.kwonly and not kwargs:
-                    kwargs[""] = None  # what follows goes by name
+                    kwargs[""] = None  # the following arguments are passed by name
                 continue
             value = self._value(a.type, a.name, shape, kind)
             if isinstance(value, wire.Items) and a.type.startswith("Tensor"):
@@ -232,7 +233,7 @@ class Player:
         return wire.Op(index, self.next, count, args, kwargs, key=key), schema.name
 
     def _written(self, op: wire.Op) -> Iterator[int]:
-        """The objects that an operator writes."""
+        """Return the objects that an operator writes."""
         for i, a in enumerate(self.agreed.schemas[self.agreed.names[op.index]].args):
             value = op.kwargs.get(a.name) if a.name in op.kwargs or i >= len(op.args) else op.args[i]
             if a.is_write:
@@ -243,7 +244,7 @@ class Player:
     # ------------------------------------------------------------ rounds
 
     def play(self, ops: int) -> None:
-        """Play so many operators, and look at what can be asked about them."""
+        """Run that many operators, and publish or release their results."""
         done = 0
         while done < ops and len(self.differences) < 20:
             if self.seq > ROUND + 60 or self.sides[0].closed or self.sides[1].closed:
@@ -285,10 +286,9 @@ class Player:
 
 
 class Clock:
-    """A clock that nothing moves but kernels and sleep: each kernel takes a time that goes by all bits of its arguments.
+    """A clock that only kernels and sleep advance. The time of a kernel depends on all bits of its arguments.
 
-    It is from one to nearly two times the least that an operator takes on such shapes, in the worst of all worlds for who
-    wants to hide the bits.
+    It is between one and two times the least time of an operator with these shapes: the worst case for hiding the bits.
     """
 
     def __init__(self) -> None:
@@ -310,11 +310,11 @@ class Clock:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Have the server look at this clock and no other."""
+        """Make the server use this clock only."""
         modules, run, by_rows = (executor, timing, disclosure, protocol), Invocation.run, Invocation.by_rows
 
         def timed(call: Invocation, generator):
-            if not call.row.views:  # which look at no value
+            if not call.row.views:  # views do not read values
                 self.now += self.cost(call)
             return run(call, generator)
 
@@ -334,10 +334,10 @@ class Clock:
 
 
 class Releasing(Player):
-    """Looks at the time of each reply too, and asks for noised sums and means of rows, and what they would cost.
+    """Also compares the times of replies, requests noised sums and means of rows, and asks for their costs.
 
-    Of a release all may be seen but the numbers, which have noise in them. A reply that is late tells something, as
-    `torchnp.rpc.server.privacy.timing` says: it is counted, and both sides begin anew with their schedules.
+    Everything about a release must agree except its numbers, which contain noise. A late reply reveals something (see
+    `torchnp.rpc.server.privacy.timing`): the server counts it, and both sides restart with their schedules.
     """
 
     def __init__(self, seed: int, folder: Path, share_public: float = 0.4, epsilon: float = 10.0) -> None:
@@ -356,7 +356,8 @@ class Releasing(Player):
         start = self.clock.now
         with self.clock.installed():
             replies = super()._handled(side, raw)
-        # Each reply has its time beside it, in buckets where it waited for one; late is counted by the server itself.
+        # Each reply is recorded with its time, in buckets if the server delayed it. The server itself counts late
+        # replies.
         self.times.append(round((self.clock.now - start) / BUCKET, 6))
         return replies
 
@@ -411,7 +412,7 @@ class Releasing(Player):
 
 
 class Counted:
-    """What a server counts, with its late replies to be asked for."""
+    """Return the server's counters; late replies can be requested."""
 
     def __init__(self, count) -> None:
         self._count, self.late = count, 0

@@ -1,4 +1,4 @@
-"""Plain torch with the random numbers of the remote tensor: what its results are compared with."""
+"""Plain torch with the random numbers of the remote tensor, for comparison with its results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchnp.engine.tensor.random_keys import draw_key
 
 
 class Keyed(TorchDispatchMode):
-    """Each random operator draws from a stream of its own, seeded by a key from torch's generator or the one given."""
+    """Each random operator draws from its own stream, seeded by a key from torch's generator or the given one."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}

@@ -1,8 +1,8 @@
-"""Two servers whose datasets differ in one row play the same random programs: no bit of another row may differ.
+"""Two servers whose datasets differ in one row run the same random programs; no bit of any other row may differ.
 
-``python -m torchnp.tests.rpc.neighbouring_datasets --ops 100000 --seed 0`` plays that many operators, in place and on views too, half of
-them with arguments by name. After each, whatever has a row label is compared in the places of all other rows, and whatever
-is public as a whole. No torch.
+``python -m torchnp.tests.rpc.neighbouring_datasets --ops 100000 --seed 0`` runs that many operators, also in place and
+on views, half of them with arguments by name. After each operator, labelled results are compared in all other rows, and
+public results as a whole. No torch.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def _datasets(seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
 
 
 class Neighbours(Player):
-    """Plays programs, and compares what each operator made and wrote."""
+    """Runs programs, and compares what each operator returned and wrote."""
 
-    strided = 0.01  # share of operators whose results shall have random strides; most are refused, and end the session
+    strided = 0.01  # share of operators that request random strides; most are refused and end the session
 
     def __init__(self, seed: int) -> None:
         made = tuple(ServerState(datasets=data, limits=LIMITS) for data in _datasets(seed))
@@ -74,7 +74,7 @@ class Neighbours(Player):
             self._add(shape, dtype, private)
 
     def _writable(self, handle: Any) -> Any:
-        """Instead of a dataset, an object of its shape that can be written, if there is one."""
+        """Return an object with a dataset's shape that can be written, if there is one, instead of the dataset."""
         entries = self.sides[0].store.entries
         free = lambda i: i in entries and entries[i].buffer is not None and not entries[i].buffer.readonly
         if type(handle) is not wire.Handle or free(handle.id):

@@ -1,4 +1,4 @@
-"""A program between a client and a server that sees what passes, and cuts or changes it where a test wants it."""
+"""A proxy between client and server that records what passes, and cuts or changes it where a test asks for that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-HELD_SECONDS = 0.05  # after which a message that waits for the next one goes on without it
+HELD_SECONDS = 0.05  # a held message passes after this time if no other message comes
 
 
 class Proxy:
@@ -37,7 +37,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.connections = 0
-        self.up = bytearray()  # all that came from clients
+        self.up = bytearray()  # all bytes from clients
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
 
@@ -74,7 +74,7 @@ class Proxy:
                     threading.Thread(target=self._carry, args=(way, source, target), daemon=True).start()
 
     def _carry(self, way: str, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError, ValueError):  # of a socket that has been closed meanwhile
+        with contextlib.suppress(OSError, ValueError):  # the socket may have been closed meanwhile
             while part := self._part(way, source):
                 if way == "up":
                     self.up += part
@@ -87,7 +87,7 @@ class Proxy:
             target.shutdown(socket.SHUT_WR)
 
     def _part(self, way: str, source: socket.socket) -> bytes:
-        """What passes next; empty at the end."""
+        """Return the bytes that pass next; empty at the end."""
         if self._change is None:
             return source.recv(1 << 16)
         while True:
@@ -108,7 +108,7 @@ def _reset(s: socket.socket) -> None:
 
 
 def ends(stream: bytes) -> list[int]:
-    """Where the messages of a connection of TCP end: each follows its length."""
+    """Return where the messages of a TCP connection end: each message has its length in front."""
     found, at = [], 0
     while len(stream) >= at + 4 and len(stream) >= (at := at + 4 + int.from_bytes(stream[at : at + 4], "big")):
         found.append(at)
@@ -116,9 +116,10 @@ def ends(stream: bytes) -> list[int]:
 
 
 def ends_in_grpc(stream: bytes) -> list[int]:
-    """Where the messages of a connection of gRPC end, which are in the frames of type 0 of HTTP/2 (RFC 9113, 4.1)."""
+    """Return where the messages of a gRPC connection end; they are in the frames of type 0 of HTTP/2 (RFC 9113,
+    4.1)."""
     at = 24 if stream.startswith(b"PRI") else 0
-    body, places = bytearray(), list[int]()  # what is in those frames, and where each byte of it stands
+    body, places = bytearray(), list[int]()  # the contents of those frames, and the position of each byte
     while len(stream) >= at + 9:
         length, kind = int.from_bytes(stream[at : at + 3], "big"), stream[at + 3]
         if kind == 0:
@@ -133,7 +134,7 @@ def ends_in_grpc(stream: bytes) -> list[int]:
 
 
 class Boundary:
-    """Cuts a connection once, between the n-th message that goes one way and the next, when that comes."""
+    """Cuts a connection once, between the n-th message in one direction and the next, when the next arrives."""
 
     def __init__(self, way: str, n: int, ends: Callable[[bytes], list[int]] = ends) -> None:
         self.way, self.n, self.done = way, n, False

@@ -1,8 +1,8 @@
-"""Random torch programs, run on plain tensors and on handles, and cut down to the lines that matter where they differ.
+"""Random torch programs on plain tensors and on handles; a program that differs is reduced to the lines that matter.
 
-A program is a list of lines of Python over ``v0``, ``v1``, ...; ``send`` makes its inputs. Values are small integers and
-what few exact operations make of them, so that rounding decides nothing. ``python -m torchnp.tests.rpc.random_torch_programs 10000`` runs
-as many.
+A program is a list of lines of Python over ``v0``, ``v1``, ...; ``send`` makes its inputs. Values are small integers
+and results of a few exact operations on them, so rounding cannot matter. ``python -m
+torchnp.tests.rpc.random_torch_programs 10000`` runs that many.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LARGEST = 2.0**12
 
 
 class Draw:
-    """The choices of one line: it sees the shapes and dtypes of the variables so far."""
+    """Draws one line, given the shapes and dtypes of the variables so far."""
 
     def __init__(self, rng: random.Random, variables: dict[str, torch.Tensor], writes: bool = False) -> None:
         self.rng, self.variables, self.writes = rng, variables, writes
@@ -38,7 +38,7 @@ class Draw:
         self.x = self.variable()
 
     def variable(self, want: Callable[[torch.Tensor], Any] | None = None) -> str:
-        """A variable, rather a late one; one that is wanted if there is any."""
+        """Draw a variable, preferably a recent one, and one that satisfies the condition if possible."""
         names = [n for n, v in self.variables.items() if want is None or want(v)] or [self.x]
         return names[max(self.rng.randrange(len(names)), self.rng.randrange(len(names)))]
 
@@ -46,9 +46,9 @@ class Draw:
         return self.variables[name or self.x]
 
     def like(self) -> str:
-        """A variable that goes with x in an elementwise operator, most of the time.
+        """Draw a variable that mostly fits x in an elementwise operator.
 
-        What shares memory with what is written is undefined in torch, unless it is the same tensor.
+        In torch the result is undefined if an operand shares memory with the target, unless both are the same tensor.
         """
         x = self.tensor()
 
@@ -65,7 +65,7 @@ class Draw:
         return self.variable(fits if self.rng.random() < 0.95 else apart)
 
     def other(self) -> str:
-        """The second operand of an elementwise operator: a variable, a number or a plain tensor."""
+        """Draw the second operand of an elementwise operator: a variable, a number or a plain tensor."""
         kind = self.rng.random()
         if kind < 0.6:
             return self.like()
@@ -96,7 +96,7 @@ class Draw:
         return self.rng.choice([f"{a}:{max(b, a + 1)}", f"{a}:", ":", f"::{self.rng.randint(1, 2)}"])
 
     def index(self) -> str:
-        """What stands between brackets."""
+        """Draw an index expression."""
         x = self.tensor()
         parts = []
         for n in x.shape[: self.rng.randint(0, x.dim())]:
@@ -115,7 +115,7 @@ class Draw:
         return ", ".join(parts) if parts else "..."
 
     def shape(self) -> str:
-        """Another shape of as many elements."""
+        """Draw another shape with the same number of elements."""
         n = self.tensor().numel()
         divisors = [d for d in range(1, n + 1) if n % d == 0] or [0]
         d = self.rng.choice(divisors)
@@ -126,7 +126,7 @@ class Draw:
 
 
 def choose(*lines: str) -> Callable[[Draw], str]:
-    """One of some lines; names in braces are methods or attributes of the draw."""
+    """Draw one of several lines; names in braces are methods or attributes of the draw."""
 
     def build(d: Draw) -> str:
         line = d.rng.choice(lines)
@@ -189,7 +189,7 @@ POINTWISE = [
     choose(
         "torch.complex({x}, {like})",
         "torch.view_as_complex({x})",
-        "({x} + 0).angle()",  # of x - 0j torch says pi or -pi, by where in memory x stands
+        "({x} + 0).angle()",  # for x - 0j, torch gives pi or -pi, depending on the address of x
         "{x}.conj_physical()",
         "{x}.resolve_conj()",
     ),
@@ -256,7 +256,7 @@ STATEMENTS = [WRITES, GRADIENTS]
 
 
 def beginning(rng: random.Random) -> list[str]:
-    """The inputs, of shapes that go with each other."""
+    """Draw the inputs, with shapes that fit together."""
     a, b = rng.randint(1, 4), rng.randint(1, 4)
     lines = []
     for i in range(rng.randint(2, 4)):
@@ -286,7 +286,7 @@ def plain() -> dict[str, Any]:
 
 
 def step(line: str, scope: dict[str, Any]) -> Exception | None:
-    """Run a line; what it raises."""
+    """Run a line, and return the error that it raises."""
     try:
         exec(line, scope)
     except (
@@ -299,14 +299,14 @@ def step(line: str, scope: dict[str, Any]) -> Exception | None:
         ZeroDivisionError,
     ) as error:
         return error
-    except NameError as error:  # of a line that was cut out
+    except NameError as error:  # a name that a removed line would have defined
         return error
     return None
 
 
 def tame(x: torch.Tensor) -> bool:
-    """Whether rounding cannot have decided about a tensor's values, and none overflows soon."""
-    if x.is_neg() and x.dtype == torch.bool:  # which next to no operator can read
+    """Return whether a tensor's values cannot depend on rounding, and none will overflow soon."""
+    if x.is_neg() and x.dtype == torch.bool:  # almost no operator can read such a tensor
         return False
     x = x.detach().resolve_conj().resolve_neg()
     x = torch.view_as_real(x) if x.is_complex() else x
@@ -314,7 +314,7 @@ def tame(x: torch.Tensor) -> bool:
 
 
 def drawn(seed: int, length: int = 14) -> list[str]:
-    """A program, which plain torch can run to its end."""
+    """Draw a program that plain torch can run to its end."""
     rng = random.Random(seed)
     lines = beginning(rng)
     scope = plain()
@@ -340,13 +340,14 @@ def drawn(seed: int, length: int = 14) -> list[str]:
 
 
 def about(x: torch.Tensor, versions: bool = True, lazy: bool = True) -> tuple:
-    """What a client can see of a tensor without its values; autograd replays views of handles that it strides elsewhere.
+    """Return a tensor's metadata as a client sees it; for handles, autograd replays views that it restrides.
 
-    Without ``versions``, not whether it was written or is a view; without ``lazy``, not whether a conjugate is lazy.
+    Without ``versions``, it omits whether the tensor was written or is a view; without ``lazy``, whether it is a lazy
+    conjugate.
     """
     try:
         node = x.grad_fn is not None
-    except RuntimeError as error:  # a view that was made without gradients, and written with them
+    except RuntimeError as error:  # a view made without gradients was written with gradients
         return (str(error),)
     strides = tuple(s for n, s in zip(x.shape, x.stride(), strict=True) if n > 1) if x.numel() else ()
     return (
@@ -356,7 +357,7 @@ def about(x: torch.Tensor, versions: bool = True, lazy: bool = True) -> tuple:
 
 
 def difference(lines: list[str], session: rpc.Session) -> str:
-    """What a program does otherwise on handles, or ""."""
+    """Return how a program's behaviour on handles differs, or ""."""
     here, there = plain(), scope_with(lambda t, grad: session.send(t, grad))
     with contextlib.suppress(rpc.RemoteOpError):
         session.sync()
@@ -375,15 +376,16 @@ def difference(lines: list[str], session: rpc.Session) -> str:
             return ""
         if "Autograd not support dtype: " in str(
             got
-        ):  # torch of any wrapper subclass whose bools or integers get gradients
+        ):  # torch says so for any wrapper subclass if bools or integers get gradients
             return ""
         if (got is None) != (want is None):
             return f"{line}\n  raises {got!r}, torch {want!r}"
         if isinstance(got, rpc.ProtocolError):
             return f"{line}\n {got!r}"
-        if lost:  # what should have been written has no value any more
+        if lost:  # the result that should have been written has no value any more
             return ""
-    # Autograd writes the gradients of plain tensors in place where it adds those of subclasses up, or has views of them.
+    # Autograd adds up gradients of plain tensors in place, or has views of them, and adds up those of subclasses out of
+    # place.
     gradients = {w.partition(" = torch.autograd.grad")[0] for w in lines if " = torch.autograd.grad" in w}
     added = {_memory(x) for n, x in tensors(here).items() if n in gradients}
     for name, x in tensors(here).items():
@@ -391,7 +393,7 @@ def difference(lines: list[str], session: rpc.Session) -> str:
         if _nowhere(x):
             continue
         written = _memory(x) not in added
-        lazy = session.strided  # else a conjugate is computed
+        lazy = session.strided  # otherwise conjugates are computed
         if about(x, written, lazy) != about(y, written, lazy):
             return f"{name} is {about(y, written, lazy)}, torch's {about(x, written, lazy)}"
         if len(about(x)) == 1:
@@ -407,9 +409,9 @@ def _memory(x: torch.Tensor) -> int:
 
 
 def _nowhere(x: torch.Tensor) -> bool:
-    """Whether a tensor's gradient leads nowhere: of a view that had one, where its base had none, and was written.
+    """Return whether a tensor's node has no inputs: a view with a gradient was written, whose base has none.
 
-    Where torch makes such a node for a plain tensor it fails an assertion for that of a subclass.
+    For a plain tensor torch makes such a node; for a subclass it fails an assertion.
     """
     with contextlib.suppress(RuntimeError):
         return x.grad_fn is not None and all(node is None for node, _ in x.grad_fn.next_functions)
@@ -420,7 +422,7 @@ def unequal(x: torch.Tensor, handle: Any) -> str:
     want = x.detach().resolve_conj().resolve_neg()
     tolerance = 1e-2 if want.dtype in (torch.float16, torch.complex32) else 1e-5
     try:
-        # A few of torch's gradients that are zero whatever comes (sgn's) are made of no tensor: they are plain.
+        # A few gradients of torch that are always zero (sgn's) do not depend on a tensor, so they are plain.
         got = handle.publish() if isinstance(handle, rpc.BaseHandleTensor) else handle
         torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance, equal_nan=True)
     except (AssertionError, rpc.RPCError, rpc.RemoteOpError) as error:
@@ -429,7 +431,7 @@ def unequal(x: torch.Tensor, handle: Any) -> str:
 
 
 def shortened(lines: list[str], session: rpc.Session) -> list[str]:
-    """The lines without which the difference would be gone."""
+    """Return the lines that are needed for the difference."""
     i = len(lines) - 1
     while i >= 0:
         fewer = lines[:i] + lines[i + 1 :]
@@ -441,7 +443,7 @@ def shortened(lines: list[str], session: rpc.Session) -> list[str]:
 
 
 def compare(seed: int, session: rpc.Session) -> str:
-    """Run one program both ways; a shortest program that differs, with how, or ""."""
+    """Run one program both ways; return a shortest program that differs, with the difference, or ""."""
     with warnings.catch_warnings(action="ignore"):
         lines = drawn(seed)
         if not difference(lines, session):

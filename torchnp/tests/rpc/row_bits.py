@@ -1,6 +1,6 @@
-"""Change one row of an owner's data in its memory, and compare all bits of all other rows of every labelled result.
+"""Changes one row of an owner's data in its memory, and compares all bits of all other rows in every labelled result.
 
-``python -m torchnp.tests.rpc.row_bits --minutes 60 --seed 0`` goes on for so long, over all operators that keep a row label.
+``python -m torchnp.tests.rpc.row_bits --minutes 60 --seed 0`` runs that long, over all operators that keep a row label.
 No torch.
 """
 
@@ -28,7 +28,7 @@ from torchnp.rpc.server.privacy.row_labels import Label, Rows
 from torchnp.rpc.server.session.protocol import Connection
 from torchnp.rpc.server.session.server_state import ServerState
 
-# Above the block sizes of pairwise sums, NumPy's buffers and BLAS, odd and even.
+# Odd and even sizes above the block sizes of pairwise sums, NumPy's buffers and BLAS.
 LARGE = (511, 512, 513, 1023, 1025, 2049, 4097, 8193)
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 129, 257, 400)
 OTHERS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 32, 33, 65)
@@ -46,7 +46,7 @@ _SPECIAL = [
 
 
 def plain(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Numbers as they are met."""
+    """Return ordinary numbers."""
     if dtype == dt.bool_:
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.kind in "iu":
@@ -56,7 +56,7 @@ def plain(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> 
 
 
 def odd(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Numbers that kernels stumble over, nans of any sign and payload among them."""
+    """Return numbers that are hard for kernels, including nan with any sign and payload."""
     with np.errstate(all="ignore"):
         if dtype == dt.bool_:
             return rng.integers(0, 2, shape).astype(bool)
@@ -75,7 +75,7 @@ def odd(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np
                 max(info.min, -7),
             ]
             return rng.choice(np.array(pool, dtype), shape)
-        if rng.random() < 0.3:  # any bits at all
+        if rng.random() < 0.3:  # arbitrary bits
             size = int(np.prod(shape)) * dtype.itemsize
             return rng.integers(0, 256, size, np.uint8).view(dtype).reshape(shape)
         pool = np.array(_SPECIAL)
@@ -93,9 +93,9 @@ class Operand(NamedTuple):
 
 
 class Fuzzer:
-    """Makes up calls of the operators on the list, and compares."""
+    """Makes random calls of the listed operators, and compares results."""
 
-    odd_ones = 0.25  # of the operands
+    odd_ones = 0.25  # share of operands with hard numbers
     lengths, most = LENGTHS, MOST
 
     def __init__(self, seed: int, names: Collection[str] | None = None) -> None:
@@ -112,7 +112,7 @@ class Fuzzer:
     # ------------------------------------------------------------ what is called
 
     def _sizes(self) -> tuple[int, tuple[int, ...], int]:
-        """The number of rows, a shape, and where in it the rows are."""
+        """Draw the number of rows, a shape, and the position of the rows in it."""
         r = self.random
         n = r.choice(self.lengths)
         others = [r.choice(OTHERS) for _ in range(r.choice((0, 1, 1, 1, 2, 2, 3)))]
@@ -124,11 +124,11 @@ class Fuzzer:
         return n, (*others[:axis], n, *others[axis:]), axis
 
     def _laid(self, array: np.ndarray) -> np.ndarray:
-        """The same values in another layout."""
+        """Return the same values in another layout."""
         way = self.random.randrange(7)
         if way == 0:
             return np.asfortranarray(array)
-        if way == 1 and array.ndim:  # every second element, from an odd address
+        if way == 1 and array.ndim:  # every second element, from an odd offset
             wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1] + 1), array.dtype)
             wide[..., 1::2] = array
             return wide[..., 1::2]
@@ -165,7 +165,7 @@ class Fuzzer:
         return Operand(self._laid(array), axis)
 
     def arguments(self, name: str) -> dict[str, Any]:
-        """Arguments by name; arrays are `Operand`."""
+        """Draw arguments by name; arrays are `Operand`."""
         schema = self.schemas[name]
         base = schema.base.rstrip("_") if schema.args and schema.args[0].is_write else schema.base
         n, shape, axis = self._sizes()
@@ -228,7 +228,7 @@ class Fuzzer:
     # ------------------------------------------------------------ operators whose arguments fit together
 
     def _matrix(self, n: int, axis: int, dtype: np.dtype, batch: tuple[int, ...] = ()) -> tuple[Operand, Operand]:
-        """Two matrices, or batches, that can be multiplied, with rows that are not summed over."""
+        """Draw two matrices or batches that can be multiplied; rows are not summed over."""
         r = self.random
         k, m = r.choice(OTHERS), r.choice(OTHERS)
         n = min(n, 100) if batch else n
@@ -251,7 +251,7 @@ class Fuzzer:
         return {"self": a, "mat2": b}
 
     def _bias(self, schema: Any, a: Operand, b: Operand, shape: tuple[int, ...], dtype: np.dtype) -> Operand:
-        """What a product is added to; in place it has the rows of the product."""
+        """Draw the matrix to which a product is added; in place it has the product's rows."""
         if not schema.args[0].is_write:
             return self._operand(self.random.choice((shape, shape[-1:], ())), None, dtype)
         axis = a.axis if a.axis is not None else b.axis if b.array.ndim > 1 else 1
@@ -484,7 +484,7 @@ class Fuzzer:
         return {"self": self._operand((n, 6), 0, dtype), "dim": 1, "sizes": [2, 3]}
 
     def _convolved(self, n, dtype, dims, at):
-        """Images and filters, rows along the batch."""
+        """Draw images and filters, with rows along the batch."""
         r, channels, outputs = self.random, self.random.choice((1, 2, 3, 4)), self.random.choice((1, 2, 4))
         groups = r.choice((1, channels)) if outputs % channels == 0 else 1
         kernel = [r.choice((1, 2, 3)) for _ in range(dims)]
@@ -537,7 +537,8 @@ class Fuzzer:
     # ------------------------------------------------------------ running
 
     def both(self, name: str) -> list[tuple[np.ndarray, np.ndarray]] | None:
-        """Labelled results of a call, and what the table's kernel gives for the same values; None where there are none."""
+        """Return the labelled results of a call with the table's results for the same values; None if there are
+        none."""
         given = self.arguments(name)
         operands = [x for v in given.values() for x in (v if isinstance(v, list) else [v]) if isinstance(x, Operand)]
         saved = [x.array.copy() for x in operands]
@@ -550,7 +551,7 @@ class Fuzzer:
         return [(x, y) for (x, label), (y, _) in zip(found, openly) if isinstance(label, Rows)]
 
     def try_one(self, name: str) -> bool:
-        """One call, and a few others with one row changed; whether a result was labelled."""
+        """Run one call, and a few others with one row changed; return whether a result was labelled."""
         given = self.arguments(name)
         operands = [x for v in given.values() for x in (v if isinstance(v, list) else [v]) if isinstance(x, Operand)]
         rows = {x.array.shape[x.axis] for x in operands if x.axis is not None}
@@ -585,7 +586,8 @@ class Fuzzer:
     def _run(
         self, name: str, given: dict, operands: list[Operand], order: bytes, private: bool = True
     ) -> list[tuple[np.ndarray, Label]] | None:
-        """The results and what is written, with their labels; None if none is labelled or the call is refused."""
+        """Return the results and the written arguments, with labels; None if none is labelled or the call is
+        refused."""
         connection = Connection(self.state)
         connection.known = True
         store = connection.store
@@ -650,7 +652,8 @@ class Fuzzer:
         self.shown.append(f"{name}: {what} differs in rows that were not changed, of {shown}")
 
     def play(self, each: int, seconds: float = float("inf")) -> None:
-        """So many calls of each operator with a labelled result, or as many as so many times as often bring about."""
+        """Run ``each`` calls with a labelled result for each operator; after twelve attempts without one, go on to the
+        next."""
         end = time.monotonic() + seconds
         for _ in range(each):
             for name in self.names:
@@ -662,7 +665,7 @@ class Fuzzer:
 
 
 def what_runs(each: int, seed: int = 0) -> tuple[dict[str, list[str]], Fuzzer]:
-    """What each operator with a portable row does to rows, in calls whose result is labelled."""
+    """Return what each operator with a portable row does to rows, in calls with a labelled result."""
     done: set[str] = set()
 
     def noted(kind: str, function: Any) -> Any:
@@ -692,7 +695,7 @@ def what_runs(each: int, seed: int = 0) -> tuple[dict[str, list[str]], Fuzzer]:
         row_calls.KEPT.clear()
         row_calls.KEPT.update(kept)
     order, state = list(row_calls.WORDS).index, fuzzer.state
-    # The table's kernel makes the values of a view, so a row that computes says nothing about them.
+    # The table's kernel computes a view's values, so the portable row says nothing about them if it computes.
     computing = {n for n in fuzzer.names if state.row(state.agreement.index[n]).views and found[n] - {"move"}}
     listed = {n: sorted(kinds, key=order) for n, kinds in sorted(found.items()) if kinds and n not in computing}
     return listed, fuzzer
@@ -717,7 +720,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write the list of operators from what runs")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    # As a server's process has it: an operator may make more than a session may keep, and is refused then.
+    # The limit of a server's process: an operator that needs more memory is refused.
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, resource.getrlimit(resource.RLIMIT_AS)[1]))
     if options.write:
         return write()

@@ -19,7 +19,7 @@ TRANSPORTS = ("local", "tls", "grpc")
 
 @contextlib.contextmanager
 def process(*options: str) -> Iterator[tuple[str, subprocess.Popen]]:
-    """A server process of its own on a free port: its address, and the process."""
+    """Start a server process on a free port; return its address, and the process."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "torchnp.rpc.server", *options]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
@@ -33,7 +33,7 @@ def process(*options: str) -> Iterator[tuple[str, subprocess.Popen]]:
 
 
 def until(test: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait for something that another thread or process brings about."""
+    """Wait until another thread or process makes a condition true."""
     end = time.monotonic() + seconds
     while not test():
         assert time.monotonic() < end, "it did not happen in time"
@@ -41,7 +41,7 @@ def until(test: Callable[[], object], seconds: float = 30.0) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and theirs."""
+    """Return the processes that a process has started, and their descendants."""
     found = []
     for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
         found += [child, *descendants(child)]
@@ -49,7 +49,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def resident(pid: int) -> int:
-    """Bytes of a process that are in memory."""
+    """Return the bytes of a process that are in memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -58,7 +58,7 @@ _stack = contextlib.ExitStack()
 
 
 def session(transport: str) -> rpc.Session:
-    """A new session in process, or with the server that all tests of this process share."""
+    """Return a new session, in process or with the server that all tests of this process share."""
     if transport == "local":
         return rpc.local()
     if transport not in _shared:

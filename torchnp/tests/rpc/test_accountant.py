@@ -1,4 +1,4 @@
-"""zCDP and epsilon: never below the truth, and no looser than the formula."""
+"""The conversion of zCDP to epsilon: never below the true value, and no looser than the formula."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchnp.rpc.server.privacy import accountant as acc
 
 
 def _exact_gaussian_delta(epsilon, mu):
-    """delta of one Gaussian of sensitivity / sigma = mu (Balle and Wang 2018)."""
+    """Return delta of one Gaussian with sensitivity / sigma = mu (Balle and Wang 2018)."""
     return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon + stats.norm.logcdf(-mu / 2 - epsilon / mu))
 
 
@@ -25,12 +25,12 @@ def _exact_gaussian_delta(epsilon, mu):
 def test_never_below_the_truth_nor_above_the_orders_of_dp_accounting(sigma, releases, delta):
     rho = releases * acc.gaussian_rho(1, sigma)
     ours = acc.epsilon_of(rho, delta)
-    # The composition of k Gaussians of sigma is one Gaussian of sigma / sqrt(k).
+    # The composition of k Gaussians with sigma is one Gaussian with sigma / sqrt(k).
     assert _exact_gaussian_delta(ours, math.sqrt(releases) / sigma) <= delta * (1 + 1e-9)
     orders = RdpAccountant()
     orders.compose(dp_event.GaussianDpEvent(sigma), releases)
     theirs = orders.get_epsilon(delta)
-    assert ours <= theirs * (1 + 1e-9)  # it searches among fixed orders
+    assert ours <= theirs * (1 + 1e-9)  # the other library searches among fixed orders
     assert ours <= float(rho) + 2 * math.sqrt(float(rho) * math.log(1 / delta))  # Bun and Steinke's simple bound
 
 
@@ -55,7 +55,7 @@ def test_float_arithmetic_never_rounds_down():
                     mpf(rho) * (1 + x) - mp.log((1 + x) * mpf(delta)) / x + mp.log(x / (1 + x))
                     for x in (mp.sqrt(-mp.log(mpf(delta)) / mpf(rho)) * mp.exp(mpf(i) / 400) for i in range(-800, 801))
                 )
-            # No order of a fine grid is better by more than the grid and the added rounding.
+            # No order of a fine grid is better by more than the grid's step and the added rounding.
             assert best <= 0 or 0 <= (ours - best) / best + 1e-5 <= 2e-5, (rho, delta)
 
 

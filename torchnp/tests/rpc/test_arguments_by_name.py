@@ -1,4 +1,4 @@
-"""Arguments mean the same by position and by name: labels, what becomes private, and what is refused."""
+"""Arguments mean the same by position and by name: labels, which results become private, and refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ X = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
 
 
 class Wire:
-    """A socket that speaks numbered frames, and no more."""
+    """A socket that sends and receives numbered frames, and does nothing else."""
 
     def __init__(self, port: int, token: str) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), 20)
@@ -31,7 +31,7 @@ class Wire:
         self.send(wire.Hello(wire.VERSION, self.agreement.digest, len(self.agreement.names), "raw", token))
 
     def send(self, frame):
-        """Send a frame; the next one that comes back."""
+        """Send a frame, and return the next frame that arrives."""
         raw = wire.encode(frame)
         self.socket.sendall(wire.lengthened(wire.numbered(self.number, raw) if self.number else raw))
         self.number += 1
@@ -62,7 +62,7 @@ class Wire:
 
 @pytest.mark.parametrize("names", [("other", "self"), ("self", "other")])
 def test_a_target_by_name_is_written_over_tcp_too(names):
-    """The owner's array was added to zeros, and the zeros stayed public."""
+    """Before the fix, an owner's array was added to zeros passed by name, and these stayed public."""
     secret = new_token()
     token = Token("eve", hash_of(secret), allow=["aten::add_.Tensor"], release=False)
     with Server(ServerState(datasets={"x": X}, tokens=[token])) as server:
@@ -77,7 +77,7 @@ def test_a_target_by_name_is_written_over_tcp_too(names):
 
 
 class Caller(Client):
-    """Calls any operator of the whole table."""
+    """A client that calls any operator of the table."""
 
     def op(this, name, first, count, /, *args, **kwargs):
         index = this.connection.state.agreement.index[name]
@@ -138,7 +138,7 @@ def test_products_by_name_have_the_letters_of_their_parameters(name, given, dim)
 
 @pytest.mark.parametrize("name", ["aten::_linalg_svd", "aten::linalg_svdvals", "aten::pinverse", "aten::svd"])
 def test_lapack_meets_no_infinity_by_name(name):
-    """It may go on without end: whether it does would be a bit of an owner's data."""
+    """LAPACK may not terminate for infinities; whether it does would reveal a bit of an owner's data."""
     bad = np.full((3, 3), np.inf, np.float32)
     client = _client()
     client.data(0, bad)
@@ -168,7 +168,7 @@ def test_sizes_and_masks_and_revealing_arguments_are_seen_by_name():
 
 @pytest.mark.parametrize("start", [0, 1, 2])
 def test_what_says_where_rows_go_is_passed_as_it_is(start):
-    """The place from which a part is taken was replaced by a zero, and the part labelled as the first rows."""
+    """Before the fix, the start of a part was replaced by zero, and the part got the label of the first rows."""
     client = _client(x=X)
     client.data(1, np.array(start))
     client.op("aten::narrow.Tensor", 2, 1, wire.Handle(0), 0, wire.Handle(1), 2)
@@ -191,7 +191,7 @@ def test_where_rows_go_is_not_said_by_rows():
 
 @pytest.mark.parametrize("repeats", [[1, 2, 0, 3], [2, 2, 2, 2], [0, 0, 0, 0]])
 def test_public_numbers_that_say_how_much_is_made_are_seen_as_they_are(repeats):
-    """They were zeros where shapes are foreseen, and the result was empty."""
+    """Before the fix, these numbers were zero during shape inference, so the result was empty."""
     client = _client(x=X)
     client.data(1, np.array(repeats))
     client.op("aten::repeat_interleave.self_Tensor", 2, 1, wire.Handle(0), wire.Handle(1), 0)
@@ -200,7 +200,8 @@ def test_public_numbers_that_say_how_much_is_made_are_seen_as_they_are(repeats):
 
 
 def test_public_arrays_in_other_strides_stay_as_they_are_beside_private_ones():
-    """A strided condition was copied to have its shape foreseen, and taken for a target that the kernel had resized."""
+    """Before the fix, a strided condition was copied for shape inference, and treated as a target that the kernel had
+    resized."""
     client = _client(x=X)
     client.data(1, np.arange(X.size).reshape(X.T.shape) % 2 == 0)
     client.data(2, np.array([1, 9, 2, 9, 0, 9, 3, 9]))
@@ -221,14 +222,14 @@ def test_repeats_are_counted_before_anything_is_made():
 
 
 class Twice(Player):
-    """Sends each operator by position to one side, and by name in any order to the other."""
+    """Sends each operator by position to one side, and by name in random order to the other."""
 
     def __init__(self, seed: int) -> None:
         state = ServerState(datasets=services()[0].datasets, limits=LIMITS)
         super().__init__(seed, 0.3, (state, state))
 
     def both(self, index: int) -> bool:
-        """One call of an operator; whether it worked."""
+        """Run one call of an operator, and return whether it worked."""
         schema = self.agreed.schemas[self.agreed.names[index]]
         self.rows = [(index, schema)]
         op, name = self._op()
@@ -254,7 +255,8 @@ class Twice(Player):
         return worked
 
     def _state(self, side, op):
-        """What is public, the labels, the failures and the bits, of results and of all objects of the call."""
+        """Compare which results are public, the labels, the failures and the bits, for results and all objects of the
+        call."""
         handles = [x for a in (*op.args, *op.kwargs.values()) for x in (a.items if type(a) is wire.Items else [a])]
         ids = [h.id for h in handles if type(h) is wire.Handle] + list(range(op.first, op.first + op.count))
         found = []

@@ -1,4 +1,4 @@
-"""Results that are awaited, and waiting without fetching: values, failures, and an end of the session in between."""
+"""Awaited results, and waiting without fetching: values, failures, and sessions that end meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_values_are_awaited_together(session):
 
     for i, value in enumerate(asyncio.run(several())):
         assert torch.equal(value, torch.arange(6.0) * i)
-    large = torch.arange(700_001.0)  # several frames
+    large = torch.arange(700_001.0)  # takes several frames
     first, second = session.send(large).publish_async(), (x + 1).publish_async()
     assert torch.equal(second.result(60), torch.arange(6.0) + 1) and torch.equal(first.result(60), large)
 
@@ -51,7 +51,7 @@ def test_a_failure_is_raised_where_it_is_awaited(session):
     with pytest.raises(IndexError, match="index out of range") as raised:
         future.result(60)
     assert "test_async_results.py" in raised.value.location
-    session.sync()  # it has been raised
+    session.sync()  # the failure has been raised already
 
 
 def test_wait_raises_what_the_handles_depend_on_and_nothing_else(session):
@@ -76,7 +76,7 @@ def test_an_owners_data_is_waited_for_but_not_published():
 
 
 class Held(InProcess):
-    """Keeps the answers to PUBLISH back until it is released."""
+    """Delays the answers to PUBLISH until it is released."""
 
     def __init__(self):
         super().__init__(Connection(ServerState(), "held"))

@@ -1,4 +1,4 @@
-"""What an owner tells a server: server.toml, the command line over it, and datasets from files."""
+"""An owner's settings for a server: server.toml, the command line (which overrides it), and datasets from files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Limits = rpc.Limits
 
 @pytest.fixture
 def told(monkeypatch):
-    """The arguments that `serve` would get."""
+    """Return the arguments that `serve` would get."""
     arguments = {}
     monkeypatch.setattr("torchnp.rpc.server.transports.server.serve", lambda **kwargs: arguments.update(kwargs))
     monkeypatch.delenv("TORCHNP_TOKEN", raising=False)
@@ -322,7 +322,7 @@ def test_tokens_are_read_again_at_sighup(tmp_path):
     log = []
 
     def told(text, words):
-        """Change the file, say so, and wait for what the server's log says to it."""
+        """Change the file, signal the server, and wait for the message in its log."""
         file.write_text(settings + text)
         process.send_signal(signal.SIGHUP)
         while words not in (line := process.stderr.readline()):
@@ -335,7 +335,7 @@ def test_tokens_are_read_again_at_sighup(tmp_path):
         assert adds(alice) and adds(bob)
         told(table["bob"] + table["carol"], "tokens read tokens=2 gone=1")
         with pytest.raises(rpc.AuthenticationError, match="lets the session's token in no more"):
-            server_pool.until(lambda: not adds(alice))  # its process is being ended
+            server_pool.until(lambda: not adds(alice))  # the session's process is being ended
         with pytest.raises(rpc.AuthenticationError, match="the token is missing or wrong"):
             rpc.connect(where, secret["alice"])
         with rpc.connect(where, secret["carol"]) as carol:
@@ -346,7 +346,7 @@ def test_tokens_are_read_again_at_sighup(tmp_path):
         told('[tokens.bob]\ncertificate = "bob"\n', "tokens stay as they were error=")
         assert adds(bob)
         rpc.connect(where, secret["bob"]).close()
-        told("", "tokens read tokens=0 gone=2")  # which is no invitation
+        told("", "tokens read tokens=0 gone=2")  # no change follows from this
         for token in (None, secret["bob"]):
             with pytest.raises(rpc.AuthenticationError):
                 rpc.connect(where, token)
@@ -414,7 +414,7 @@ def test_safetensors_are_read(tmp_path):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     half = torch.tensor([1.5, -2.0], dtype=torch.bfloat16)
     tensors = {
-        "odd": ("U8", [3], b"abc"),  # so that what follows is not aligned
+        "odd": ("U8", [3], b"abc"),  # an odd length, so that the next array is not aligned
         "x": ("F32", [2, 3], x.tobytes()),
         "half": ("BF16", [2], half.view(torch.uint8).numpy().tobytes()),
         "flags": ("BOOL", [3], b"\x00\x01\x07"),
@@ -506,7 +506,7 @@ def test_servers_from_the_file_serve(folder):
 
 
 def test_the_file_of_the_docs_is_one(folder, monkeypatch, capsys):
-    """What docs/remote_server.md shows of server.toml can be served."""
+    """The examples of server.toml in docs/remote_server.md can be served."""
     text = site_module("blocks").texts(DOCS / "remote_server.md", "toml")[0]
     np.save(folder / "patients.npy", np.ones((3, 2)))
     (folder / "data" / "digits.npz").rename(folder / "digits.npz")
@@ -522,7 +522,7 @@ def test_the_file_of_the_docs_is_one(folder, monkeypatch, capsys):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="address space is told by /proc")
 def test_mapped_datasets_leave_sessions_the_memory_that_they_may_have(tmp_path):
-    with open(tmp_path / "big.safetensors", "wb") as file:  # 8 GiB of zeros that no disk has
+    with open(tmp_path / "big.safetensors", "wb") as file:  # a sparse file of 8 GiB
         file.write(safetensors({"x": ("F32", [2, 2**30], b"")}, data_offsets=[0, 2**33]))
         file.truncate(file.tell() + 2**33)
     options = ("--max-memory", "4G", "--dataset", f"big={tmp_path}/big.safetensors:x")

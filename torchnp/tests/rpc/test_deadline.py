@@ -1,4 +1,4 @@
-"""A deadline for each answer: what is raised, that the session goes on, and that nothing is paid twice."""
+"""A deadline for each answer: the error, the session that goes on, and no double payment."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_is_no_number_of_seconds():
 
 
 def test_a_release_that_was_late_is_paid_for_once(tmp_path, monkeypatch):
-    """Asked again at once, it is the one that was drawn; after another operator it is another one."""
+    """The same request repeated at once gets the result that was drawn; after another operator it gets a new one."""
     ledger = Ledger(tmp_path / "l.db", create=True)
     ledger.set_budget("d", 5.0, 1e-6)
     ledger.set_budget("d", 5.0, 1e-6, "client")
@@ -85,6 +85,7 @@ def test_a_release_that_was_late_is_paid_for_once(tmp_path, monkeypatch):
         session.deadline = None
         again = x.publish(**terms)
         assert [again.tolist()] * 2 == [d.tolist() for d in drawn]
-        assert x.publish(**terms).tolist() != again.tolist()  # answered: one more is a new one
+        # The first request has been answered, so this is a new release.
+        assert x.publish(**terms).tolist() != again.tolist()
     kinds = [e.kind for e in Ledger(tmp_path / "l.db").entries()]
     assert kinds.count("debit") == kinds.count("result") == 2

@@ -1,4 +1,4 @@
-"""The client takes an operator apart where torch's dispatcher does on the CPU, and by the same function, and nowhere else."""
+"""The client decomposes an operator exactly if torch's dispatcher does so on the CPU, and with the same function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torchnp  # noqa: F401  the rows of its libraries
 from torchnp import rpc
 from torchnp.engine.tensor.overload_info import plan_of
 
-# Composite operators that the client answers, or refuses, as they are; the others it takes apart.
+# Composite operators that the client answers or refuses directly; it decomposes all others.
 TREATED = {
     "aten::set_.source_Tensor_storage_offset",
     "aten::set_data",
@@ -30,12 +30,12 @@ def overloads():
         if space in ("aten", "prims"):
             packet, _, overload = rest.partition(".")
             func = getattr(getattr(getattr(torch.ops, space), packet), overload or "default", None)
-            if func is not None:  # TorchScript's own overloads on Python numbers and strings
+            if func is not None:  # the other overloads are TorchScript's own, for Python numbers and strings
                 yield name, func
 
 
 def test_what_is_taken_apart_is_what_the_cpu_takes_apart():
-    """By the dispatcher's own table: a composite kernel, which it calls a math kernel, is what runs on the CPU."""
+    """The reference is the dispatcher's table: on the CPU it runs a composite kernel, which it calls a math kernel."""
     theirs, ours = set(), set()
     for name, func in overloads():
         if re.search(r"^CPU: .*\[math kernel\]$", torch._C._dispatch_dump_table(name), re.MULTILINE):
@@ -56,7 +56,7 @@ def session():
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_nearest_upsampling_by_any_factor(session, dims, mode, inference):
-    """Sizes that come out as n and 2n are where torch's decomposition for tracing takes other pixels than its CPU."""
+    """For some sizes close to n or 2n, torch's decomposition for tracing takes other pixels than its CPU kernel."""
     for n in (3, 5, 12):
         x = torch.arange(2.0 * n**dims).reshape(1, 2, *[n] * dims)
         h = session.send(x)
@@ -82,7 +82,7 @@ def test_gradients_of_nearest_upsampling(session):
     assert torch.equal(grads[1].publish(), grads[0])
 
 
-# Operators of which Python registers a decomposition beside the dispatcher's own; inference mode leaves them to the client.
+# Operators that also have a decomposition in Python; in inference mode it is left to the client.
 BOTH = {
     "matmul": (lambda x: torch.matmul(x, x.mT), (2, 3, 4)),
     "bilinear": (lambda x: F.interpolate(x, scale_factor=1.3, mode="bilinear"), (1, 2, 5, 5)),
@@ -162,7 +162,7 @@ def test_powers_of_all_dtypes(session, n, dtype):
         assert found.dtype == want.dtype and torch.equal(found.publish(), want)
 
 
-# Where Python, on the meta device, says another dtype or another number of results than the CPU has.
+# Operators for which Python's meta function gives another dtype or number of results than the CPU.
 OTHERWISE = {
     "layer_norm": lambda x: torch.native_layer_norm(x, [3], None, None, 1e-5),
     "mixed layer_norm": lambda x: torch.native_layer_norm(x, [3], x[0].float(), None, 1e-5),

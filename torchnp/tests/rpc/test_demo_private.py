@@ -1,4 +1,4 @@
-"""`torchnp demo --private`: an owner's server, a budget, and its end."""
+"""`torchnp demo --private`: an owner's server, a budget, and what happens when it is spent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_it_trains_until_the_budget_is_gone(capsys):
     steps = re.findall(r"(\d+) (\d\.\d+) (\d+\.\d)% (\d+\.\d)%", said)
     assert [int(s[0]) for s in steps] == [0, 5, 6]
     assert [float(s[1]) for s in steps] == sorted(float(s[1]) for s in steps) and 1.99 < float(steps[-1][1]) <= 2
-    assert float(steps[-1][2]) > float(steps[0][2]) + 20  # it learns
+    assert float(steps[-1][2]) > float(steps[0][2]) + 20  # the model learns
     assert "6 releases, epsilon 2 spent, verified" in said
     assert "stopped: the budget of 'digits' for the client 'client' is not enough" in said
 

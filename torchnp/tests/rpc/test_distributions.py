@@ -1,4 +1,4 @@
-"""torch's distributions over handles: the shapes and dtypes of what they draw, and the values of what they compute, are torch's."""
+"""torch's distributions over handles: shapes and dtypes of samples, and computed values, are torch's."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CASES = {
 }
 PARAMETERS = torch.tensor([0.5, 1.0, 2.0])
 DRAWS = 2000
-# What has no variance, or none that so few draws show.
+# Distributions without a variance, or whose variance needs more samples.
 WILD = {"Cauchy", "HalfCauchy", "Categorical", "LKJCholesky", "LogisticNormal", "FisherSnedecor",
   "OneHotCategoricalStraightThrough"}  # fmt: skip
 
@@ -70,11 +70,11 @@ def session():
 
 
 def outcomes(distribution, value):
-    """What a distribution computes, by name; some have not all."""
+    """Return what a distribution computes, by name; some distributions lack some methods."""
     found = {}
     for name in ("log_prob", "cdf", "entropy", "mean", "stddev"):
         if name == "stddev" and isinstance(distribution, D.StudentT):
-            continue  # it picks elements by their values
+            continue  # it selects elements by their values
         with contextlib.suppress(NotImplementedError, AttributeError):
             made = getattr(distribution, name)
             found[name] = made(value) if name in ("log_prob", "cdf") else made() if name == "entropy" else made
@@ -101,11 +101,11 @@ def test_distributions(session, name):
 
 @pytest.mark.parametrize("name", sorted(CASES.keys() - WILD))
 def test_draws_are_of_the_distribution(session, name):
-    """Means of draws are within six of their standard deviations."""
+    """The means of samples are within six of their standard deviations."""
     theirs, mine = CASES[name](PARAMETERS), CASES[name](session.send(PARAMETERS))
     torch.manual_seed(2)
     draws = mine.sample((DRAWS,)).double().publish()
-    if name == "VonMises":  # its mean and variance are of angles
+    if name == "VonMises":  # its mean and variance are those of angles
         draws, want = torch.cos(draws - PARAMETERS), 1 - theirs.variance
         spread = torch.ones(3)
     elif name in ("RelaxedBernoulli", "RelaxedOneHotCategorical", "TransformedDistribution"):
@@ -132,11 +132,12 @@ def test_what_looks_at_values_is_refused(session, look):
 
 
 def test_shapes_of_values_are_checked_all_the_same(session, monkeypatch):
-    monkeypatch.setattr(D.Distribution, "_validate_args", True)  # torch's compiler, once imported, has it off
+    # Torch's compiler switches this off when it is imported.
+    monkeypatch.setattr(D.Distribution, "_validate_args", True)
     theirs = D.MultivariateNormal(PARAMETERS, torch.eye(3))
     with pytest.raises(ValueError, match="right-most size"):
         theirs.log_prob(session.send(torch.ones(2)))
     with pytest.raises(ValueError, match="does not broadcast"):
         D.Normal(PARAMETERS, 1.0).log_prob(session.send(torch.ones(2)))
     with pytest.raises(ValueError, match="Expected parameter scale"):
-        D.Normal(0.0, torch.tensor(-1.0))  # of plain tensors as ever
+        D.Normal(0.0, torch.tensor(-1.0))  # for plain tensors as before

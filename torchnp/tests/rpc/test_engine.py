@@ -1,4 +1,4 @@
-"""A second engine on the base of handles, from ``examples/engines``: torch programs, and what it refuses."""
+"""A second engine based on handles, from ``examples/engines``: torch programs, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages over a stream of bytes: they arrive whole however the stream is cut, and what waits is bounded. No torch."""
+"""Messages over a byte stream: they arrive whole however the stream is cut, and waiting data is bounded. No torch."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_messages_arrive_whole_over_tls():
             writer.write(wire.lengthened(message))
         for i, message in enumerate(sent):
             if i % 4 == 0:
-                await asyncio.sleep(0.01)  # in which the buffer fills up
+                await asyncio.sleep(0.01)  # the buffer fills up meanwhile
             assert await stream.read() == message
         writer.close()
         assert await stream.read() is None
@@ -124,7 +124,7 @@ def test_who_is_not_read_is_not_listened_to():
             await asyncio.sleep(0.001)
             with contextlib.suppress(BlockingIOError):
                 taken += theirs.send(bytes(1 << 20))
-        assert taken < 1 << 22  # most of it in the system's own buffers
+        assert taken < 1 << 22  # most of it is in the system's own buffers
         assert not stream.transport.is_reading()
 
     talk(conversation)

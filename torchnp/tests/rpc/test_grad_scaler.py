@@ -1,4 +1,4 @@
-"""A GradScaler over handles does what torch's does, steps that are left out among them, and nothing leaves the server."""
+"""A GradScaler over handles behaves like torch's, skipped steps included, and nothing leaves the server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIMIZERS = {
     "Rprop": lambda p: torch.optim.Rprop(p, lr=0.1),
     "Muon": lambda p: torch.optim.Muon([q for q in p if q.dim() == 2], lr=0.1),
 }
-INFINITE = (0, 3)  # the steps whose loss overflows
+INFINITE = (0, 3)  # steps whose loss overflows
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def session():
 
 
 def trained(model, make, x, explicit):
-    """The optimizer and the scaler after some steps, of which the first is left out, and another."""
+    """Return the optimizer and the scaler after some steps, the first of which is skipped."""
     optimizer = make(list(model.parameters()))
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3)
     for i in range(6):

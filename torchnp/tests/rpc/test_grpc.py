@@ -1,4 +1,4 @@
-"""gRPC: what other transports do, over calls; its health service, tokens in metadata, and what goes wrong there."""
+"""gRPC: the behaviour of other transports over calls; its health service, tokens in metadata, and its errors."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_connections_that_are_lost(plain):
         assert proxy.connections == 6
 
 
-@pytest.mark.weekly  # test_reconnect has it over tcp
+@pytest.mark.weekly  # test_reconnect has the same test over tcp
 def test_a_step_of_training_cut_at_every_frame_boundary(plain):
     with rpc.connect(plain, token="sesame") as session:
         right = training(session)
@@ -126,7 +126,7 @@ def test_a_step_of_training_cut_at_every_frame_boundary(plain):
 
 
 def test_health(plain):
-    """As grpc.health.v1 says it, in bytes: a name in field 1, a status in field 1."""
+    """Encode a message of grpc.health.v1: a name in field 1, a status in field 1."""
     with grpc.insecure_channel(plain.removeprefix("grpc://")) as channel:
         check = channel.unary_unary("/grpc.health.v1.Health/Check")
         name = wire.GRPC_SERVICE.encode()
@@ -170,7 +170,7 @@ def test_a_call_that_says_nothing_or_nonsense(plain):
             go.wait(10)
             yield from ()
 
-        call = session(silent(), timeout=0.5)  # a deadline of the client's own
+        call = session(silent(), timeout=0.5)  # the client sets its own deadline
         with pytest.raises(grpc.RpcError) as caught:
             next(call)
         assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -179,7 +179,7 @@ def test_a_call_that_says_nothing_or_nonsense(plain):
 
 
 def test_a_server_that_never_answers_is_waited_for_in_time():
-    """It takes connections, and says nothing."""
+    """Accept connections, and send nothing."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         start = time.monotonic()
         with pytest.raises(rpc.ConnectionLost, match=r"did not answer within 0\.5 s"):
@@ -198,14 +198,14 @@ def test_a_server_that_stops_answering_is_waited_for_in_time(options):
         try:
             with pytest.raises(rpc.ConnectionLost, match=r"not a word came for 0\.5 s"):
                 (x + 1).publish()
-            assert time.monotonic() - start < 60  # of a loaded machine
+            assert time.monotonic() - start < 60  # a loaded machine needs this long
         finally:
             os.kill(process.pid, signal.SIGCONT)
             session.channel.close()
 
 
 def test_a_process_with_a_session_over_grpc_forks(plain):
-    """gRPC has handlers of its own for forks: a server in this process, its nursery and its workers live through them."""
+    """gRPC has its own fork handlers: a server in this process, its fork server and its workers survive them."""
     session = rpc.connect(plain, token="sesame")
     x = session.send(torch.ones(3))
     session.sync()
@@ -223,7 +223,8 @@ def test_a_process_with_a_session_over_grpc_forks(plain):
             signal.alarm(60)
             with pytest.raises(rpc.SessionClosed, match="connect in this one"):
                 x.publish()
-            assert not session.channel._thread.is_alive()  # of a session that is the parent's there is no thread here
+            # The session belongs to the parent, so this process has no thread for it.
+            assert not session.channel._thread.is_alive()
             session.close()
             works(rpc.connect(plain, token="sesame"))
             code = 0
@@ -235,7 +236,7 @@ def test_a_process_with_a_session_over_grpc_forks(plain):
 
 
 def test_what_a_library_wakes_itself_with_stays_open():
-    """Of all other files the null device is there, so that no number is somebody else's."""
+    """All other file descriptors point to the null device, so that no number is reused for another file."""
     read, write = os.pipe()
     event, kept = os.eventfd(0), os.open(os.devnull, os.O_RDONLY)
     child = os.fork()

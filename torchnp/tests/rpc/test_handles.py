@@ -1,4 +1,5 @@
-"""What a handle refuses, and in which words: values, silent no-ops, strangers, and errors from afar."""
+"""What a handle refuses, and with which messages: values, silent no-ops, foreign tensors, and errors from the
+server."""
 
 from __future__ import annotations
 
@@ -286,7 +287,7 @@ def test_a_closed_session_says_so(session):
     assert repr(session).endswith("(closed)>")
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of quantized and nested tensors, by torch
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns about quantized and nested tensors
 def test_strangers_do_not_meet_handles(session):
     x = session.send(torch.ones(3))
     for stranger in (torch.eye(3).to_sparse(), torch.empty(3, device="meta")):

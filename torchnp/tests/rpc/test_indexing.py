@@ -1,4 +1,5 @@
-"""``x[i]`` where ``i`` is a handle without dimensions: the value stays on the server, and what differs from a view raises."""
+"""``x[i]`` where ``i`` is a 0-d handle: the value stays on the server, and uses that would differ from a view raise an
+error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client sees is the same whatever an owner's data are, and whatever lies in freed memory."""
+"""A client sees the same for any owner's data, and for any contents of freed memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def test_random_operators_tell_nothing_of_private_values(public):
 
 @pytest.mark.filterwarnings("ignore")
 def test_neither_times_nor_releases_tell_of_private_values(tmp_path):
-    """In time on a clock that goes by all bits of a kernel's arguments, and but for the noised numbers of a release."""
+    """Times agree too, on a clock that depends on all bits of a kernel's arguments; only the noised numbers of a
+    release differ."""
     player = Releasing(13, tmp_path)
     player.play(2500)
     assert not player.differences
@@ -50,7 +51,7 @@ def test_the_comparison_finds_replies_that_come_when_they_are_ready(monkeypatch,
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_comparison_finds_a_release_whose_cost_goes_by_the_values(monkeypatch, tmp_path):
-    """A bound that is the largest norm where that is less than what was asked for: tighter, and a leak."""
+    """A bound that is the largest norm, if that is smaller than the requested one, would be tighter, but a leak."""
 
     def tight(label, array, reduce, clip, *rest):
         largest = float(np.nanmax(np.abs(array), initial=0.0)) if array.dtype.kind in "fiu" else clip
@@ -87,7 +88,7 @@ def test_the_comparison_finds_memory_that_nobody_wrote(monkeypatch):
     assert player.differences
 
 
-# Rows whose results are longer than what they are made of.
+# Operators with more result rows than input rows.
 @pytest.mark.parametrize(
     ("name", "args"),
     [

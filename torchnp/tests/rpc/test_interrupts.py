@@ -1,4 +1,4 @@
-"""Ctrl-C, wherever it comes in the program's own thread, leaves the session whole."""
+"""Ctrl-C at any point of the program's thread leaves the session intact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OURS = channels.__file__.rpartition("client")[0]
 
 
 def work(session: rpc.Session) -> torch.Tensor:
-    """A little of everything that a channel does."""
+    """Do a little of everything that a channel does."""
     x = session.send(torch.ones(3))
     big = session.send(torch.ones(20_000))
     y = torch.stack([x * i for i in range(3)])
@@ -31,7 +31,7 @@ def work(session: rpc.Session) -> torch.Tensor:
 
 
 def work_under(trace, session: rpc.Session) -> None:
-    """The work, with each line of it shown to a function."""
+    """Run the work, and call a function for each of its lines."""
     sys.settrace(trace)
     try:
         work(session)
@@ -40,7 +40,7 @@ def work_under(trace, session: rpc.Session) -> None:
 
 
 def in_destructor(frame) -> bool:
-    """Whether what is raised is lost, as Python has it for destructors: it would not be Ctrl-C that is seen."""
+    """Return whether an exception would be lost because the code runs in a destructor."""
     while frame is not None and frame.f_code.co_filename.startswith(OURS):
         if frame.f_code.co_name == "__del__":
             return True
@@ -56,7 +56,7 @@ def interrupted_at(n: int, session: rpc.Session) -> bool:
         nonlocal left
         if not frame.f_code.co_filename.startswith(OURS) or in_destructor(frame):
             return None
-        # The line of a `with` is told again when it is left, at a point where no interrupt is ever looked for.
+        # Python traces the line of a `with` again when it is left; at that point it never handles an interrupt.
         if event == "line" and not getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with "):
             left -= 1
             if left == 0:
@@ -71,7 +71,7 @@ def interrupted_at(n: int, session: rpc.Session) -> bool:
 
 
 def test_an_interrupt_at_any_line_leaves_the_session_usable(session):
-    """At every thirteenth, to be quick: all have been tried."""
+    """Interrupt every thirteenth line, to be quick; all of them have been tried once."""
     want = work(session)
     gc.collect()
     baseline = session.sync().objects
@@ -85,11 +85,11 @@ def test_an_interrupt_at_any_line_leaves_the_session_usable(session):
     gc.collect()
     session.sync()
     assert session.sync().objects == baseline
-    assert n > 300  # there were so many lines
+    assert n > 300  # the work has at least this many lines
 
 
 def interrupted_in_destructor(n: int, session: rpc.Session) -> bool:
-    """The same at the n-th event in a destructor, after which the interrupt is raised again as a signal."""
+    """Raise the interrupt at the n-th event in a destructor; afterwards it must be raised again as a signal."""
     left, lost = n, False
 
     def trace(frame, event, argument):
@@ -130,14 +130,14 @@ def test_an_interrupt_in_a_destructor_is_not_lost(session, interruptible):
 
 @pytest.fixture
 def interruptible():
-    """A shell's background job ignores SIGINT, and Python with it."""
+    """A background job of a shell ignores SIGINT, and so does Python."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_while_the_server_computes(servers, interruptible):
-    """The answer that nobody waits for any more is not taken for the next one."""
+    """The answer to an abandoned request is not taken for the next answer."""
     with server_pool.session("tls") as session:
         x = session.send(torch.ones(600, 600))
         for i in range(5):

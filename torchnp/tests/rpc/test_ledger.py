@@ -1,4 +1,5 @@
-"""The ledger: debits before draws, once each, whatever is killed; budgets; tampering; the owner's commands."""
+"""The ledger: a debit precedes each draw and occurs once, whichever process is killed; budgets; tampering; the owner's
+commands."""
 
 from __future__ import annotations
 
@@ -147,7 +148,7 @@ def test_a_killed_server_keeps_the_debit_and_draws_no_second_time(ledger, number
 
     monkeypatch.setattr(publish_rows, "draw", draw)
     child = os.fork()
-    if child == 0:  # no pytest, no cleaning up: as a server that is killed
+    if child == 0:  # the child ends without pytest's cleanup, like a server that is killed
         try:
             publish_rows.release_rows(ledger, "ann", _entry(), _request("k"))
             os.kill(os.getpid(), signal.SIGKILL)
@@ -169,7 +170,7 @@ def test_a_killed_server_keeps_the_debit_and_draws_no_second_time(ledger, number
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.weekly)])
 def test_whole_servers_killed_while_they_release_pay_for_all_that_was_seen(tmp_path, kills):
-    """All processes of a server die at a random time, over one ledger, while a client has sums released."""
+    """All processes of a server are killed at a random time, over one ledger, while a client requests sums."""
     np.save(tmp_path / "x.npy", np.ones((5, 4), np.float32))
     book = Ledger(tmp_path / "l.db", create=True)
     book.set_budget("x", 1000.0, 1e-6)
@@ -191,7 +192,8 @@ def test_whole_servers_killed_while_they_release_pay_for_all_that_was_seen(tmp_p
                     seen += 1
             death.join()
     results = [e for e in book.entries() if e.kind == "result"]
-    assert kills <= seen <= len(results) <= len(_debits(book)) <= seen + kills  # one release at a time was under way
+    # At most one release at a time was in progress.
+    assert kills <= seen <= len(results) <= len(_debits(book)) <= seen + kills
     book.verify()
 
 

@@ -1,4 +1,5 @@
-"""What a ledger holds and costs is bounded: results, releases, the time of a debit; and whom its commands know."""
+"""The contents and costs of a ledger are bounded: results, releases, the time of a debit; and the names that its
+commands accept."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def test_results_of_a_client_have_bounded_bytes(ledger, monkeypatch):  # noqa: F
     with ledger._reading() as db:
         (kept,) = db.execute("SELECT SUM(LENGTH(payload)) FROM results").fetchone()
     assert 8000 < kept <= 1 << 14
-    _release(ledger, "k11", np.ones((5, 1000)), eps=0.01)  # the last is there
+    _release(ledger, "k11", np.ones((5, 1000)), eps=0.01)  # the last result is still stored
     assert len(_debits(ledger)) == 12
     ledger.verify()
 
@@ -66,7 +67,7 @@ def test_releases_are_counted_and_end(ledger, monkeypatch):  # noqa: F811
         _release(ledger, f"k{i}", eps=1e-3)
     with pytest.raises(rpc.BudgetError, match="has had 3 releases of 'd'"):
         _release(ledger, "k3", eps=1e-3)
-    _release(ledger, "k2", eps=1e-3)  # asked for again
+    _release(ledger, "k2", eps=1e-3)  # the same request again
 
 
 # ---------------------------------------------------------------- terms
@@ -103,7 +104,7 @@ def test_terms_out_of_range_leave_the_session_alive(tmp_path):
 
 
 def _old(path, count):
-    """A ledger as it was before there were totals."""
+    """Return a ledger in its format without totals."""
     book = Ledger(path, create=True)
     book.set_budget("d", 1e6, 1e-6)
     book.set_budget("d", 1e6, 1e-6, "ann")
@@ -152,7 +153,7 @@ def test_an_end_that_was_cut_off_is_found_by_the_totals(ledger):  # noqa: F811
 
 
 def test_a_debit_reads_no_other_debit(ledger):  # noqa: F811
-    """However many there are, SQLite takes about as many steps for one more."""
+    """For any number of releases, SQLite takes about as many steps for one more."""
 
     def steps(key):
         count = [0]
@@ -212,7 +213,7 @@ def test_a_client_hears_no_name_of_a_file(tmp_path, caplog):
     with rpc.local(datasets={"d": np.ones((5, 3))}, ledger=path) as session:
         x = session.dataset("d")
         session.sync()
-        # Not by bytes written over the file: the server may have its pages in a cache.
+        # The file's bytes are not overwritten, because the server may have its pages in a cache.
         with contextlib.closing(sqlite3.connect(path)) as db:
             for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 db.execute(f"DROP TABLE {table}")
@@ -221,7 +222,7 @@ def test_a_client_hears_no_name_of_a_file(tmp_path, caplog):
             with caplog.at_level(logging.ERROR), pytest.raises(rpc.LedgerError) as caught:
                 ask(reduce="sum", clip=1.0, eps=0.1)
             assert "secret" not in str(caught.value) and str(tmp_path) not in str(caught.value)
-    assert "l.db" in caplog.text  # the owner does
+    assert "l.db" in caplog.text  # the owner's log names the file
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What one client does is no other's concern: operators that never end, memory, and connections that say nothing."""
+"""One client cannot harm another: endless operators, memory use, and silent connections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def address(server):
 
 
 def all_sent(session):
-    """Wait until the session's thread has sent everything and leaves the socket alone, but for no answer."""
+    """Wait until the session's thread has sent everything and no longer uses the socket, without waiting for an
+    answer."""
     channel = session.channel
 
     def idle():
@@ -43,7 +44,7 @@ def all_sent(session):
 
 
 def endless(session):
-    """Make the server look for the largest of 2**50 numbers, without waiting for the answer."""
+    """Make the server search for the largest of 2**50 numbers, without waiting for the answer."""
     made = session.send(torch.ones(1)).expand(2**25, 2**25).amax()
     all_sent(session)
     return made
@@ -85,7 +86,8 @@ def test_a_session_that_has_taken_its_time_of_a_processor_ends_alone():
 
 @pytest.mark.parametrize("datasets", [{}, {"rows": np.ones(3)}], ids=["public", "datasets"])
 def test_a_client_that_may_use_datasets_has_few_sessions_ended(datasets):
-    """Whether an operator exceeds a limit may depend on private values: each such end could tell a bit of them."""
+    """Whether an operator exceeds a limit may depend on private values, so each session that ends this way could leak
+    one bit."""
     with Server(ServerState(datasets=datasets, limits=rpc.Limits(op_seconds=3.0))) as server:
         with rpc.connect(address(server)) as session, pytest.raises(rpc.QuotaError, match="took longer than"):
             endless(session).publish()
@@ -107,12 +109,13 @@ def test_a_client_that_vanishes_frees_its_slot_although_its_operator_runs(busy):
     with Server(ServerState(limits=rpc.Limits(lease_seconds=0)), max_clients=1) as server:
         session = rpc.connect(address(server))
         endless(session)
-        with contextlib.suppress(BlockingIOError):  # more than anybody reads
+        with contextlib.suppress(BlockingIOError):  # more than the server reads
             for _ in range(busy):
                 session.channel.transport._stream._socket.send(bytes(1 << 16))
         time.sleep(0.3)
         assert server.sessions
-        # Reset the connection, as a process does that dies with unread replies; an orderly end would wait behind them.
+        # Close with a reset, as for a process that dies with unread replies: a FIN would arrive behind the bytes that
+        # the server does not read.
         session.channel.transport._stream._socket.setsockopt(
             socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
         )
@@ -127,12 +130,13 @@ def test_a_server_ends_in_time_whatever_runs(number):
         sessions = [rpc.connect(where) for _ in range(4)]
         for session in sessions[1:]:
             endless(session)
-        with contextlib.closing(socket.create_connection(("127.0.0.1", int(where.rpartition(":")[2])))):  # says nothing
+        # Sends nothing.
+        with contextlib.closing(socket.create_connection(("127.0.0.1", int(where.rpartition(":")[2])))):
             time.sleep(0.3)
             workers = server_pool.descendants(process.pid)
-            assert len(workers) == 5  # the nursery too
+            assert len(workers) == 5  # includes the fork server
             process.send_signal(number)
-            process.communicate(timeout=120)  # the operators that run never end
+            process.communicate(timeout=120)  # although the operators never end
         assert process.returncode == 0
         assert not any(os.path.exists(f"/proc/{pid}/fd/0") for pid in workers)
         for session in sessions:
@@ -232,10 +236,10 @@ def test_a_first_frame_takes_no_longer_than_it_may(monkeypatch):
         start = time.monotonic()
         with contextlib.suppress(OSError):
             s.sendall(b"\x00\x00\x01\x00")
-            while time.monotonic() - start < 20 and s.fileno() >= 0:  # a byte now and then is no way around it
+            while time.monotonic() - start < 20 and s.fileno() >= 0:  # single bytes do not extend the time
                 s.sendall(b"x")
                 time.sleep(0.05)
-        assert time.monotonic() - start < 15  # of a loaded machine
+        assert time.monotonic() - start < 15  # a loaded machine needs this long
 
 
 def test_wrong_tokens_cost_more_each_time(monkeypatch):

@@ -1,4 +1,4 @@
-"""A check that fails fails what was made along with what it looked at: nothing of it is published."""
+"""A failed check also fails the results that it checks, so none of them is published."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_failed_its_check_is_not_published(call):
         made.publish()
     assert str(here.value).split(":")[0].removeprefix("torch.") in told.value.remote_text
     with pytest.raises(rpc.RemoteOpError):
-        made.publish()  # and each time
+        made.publish()  # fails each time
     assert torch.equal((session.send(GOOD) + 1).publish(), GOOD + 1)
     with contextlib.suppress(rpc.RemoteOpError):
         session.close()

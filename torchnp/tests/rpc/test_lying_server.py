@@ -1,4 +1,4 @@
-"""A server that lies: what `publish` keeps is what was asked for, over every transport."""
+"""A server that sends false replies: `publish` accepts only what was requested, over every transport."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def authority(tmp_path_factory):
     return Authority(tmp_path_factory.mktemp("authority"), "ours")
 
 
-# A server of this process forks it, while threads of other tests may be in gRPC, which is not made for that: seldom, the
-# session's process dies. A server in a process of its own forks before it starts gRPC.
+# A server in this process is forked while other tests' threads may be in gRPC, which does not support that: in rare
+# cases the session's process dies. A separate server process forks before it starts gRPC.
 OVER_GRPC = [pytest.param(kind, marks=pytest.mark.weekly) for kind in ("grpc", "grpcs")]
 
 
 @pytest.fixture(params=["local", "tcp", "tls", *OVER_GRPC])
 def lied_to(request, authority, monkeypatch):
-    """What gives a session with a server whose answers to PUBLISH are a function's."""
+    """Return a function that makes sessions with a server whose answers to PUBLISH come from a given function."""
 
     @contextlib.contextmanager
     def opened(results):
-        monkeypatch.setattr(protocol, "_results", results)  # workers have it, too: they are forked
+        monkeypatch.setattr(protocol, "_results", results)  # workers are forked, so they have the change, too
         if request.param == "local":
             with contextlib.closing(rpc.local()) as session:
                 yield session
@@ -60,7 +60,7 @@ def result(request, shape, offset, raw, dtype="float32"):
 
 
 def larger(request, array):
-    """A quarter of a terabyte, as it says itself."""
+    """The header claims a quarter of a terabyte."""
     return (result(request, [1 << 36], i * len(CHUNK), CHUNK) for i in itertools.count())
 
 
@@ -69,7 +69,7 @@ def other_dtype(request, array):
 
 
 def more(request, array):
-    """The right shape, and bytes without end."""
+    """The shape is right, but the bytes never end."""
     return (result(request, [3], i * len(CHUNK), CHUNK) for i in itertools.count())
 
 
@@ -114,11 +114,11 @@ def test_a_small_tensor_of_another_shape_is_told_and_the_session_goes_on(lied_to
 
 
 def unasked(request, array):
-    """Replies to nothing, without end."""
+    """Send endless replies to requests that were never made."""
     return (wire.encode(wire.Result(request + 7, "float32", [1 << 36], 0, CHUNK)) for _ in itertools.count())
 
 
-# In process frames are acted on in the caller's thread, which is at it as long as its own server is.
+# In process, the caller's own thread handles replies, and would never return.
 @pytest.mark.parametrize("lied_to", ["tcp", "tls", *OVER_GRPC], indirect=True)
 def test_replies_to_nothing_fill_no_memory(lied_to):
     with lied_to(unasked) as session:
@@ -149,7 +149,7 @@ def test_replies_that_wait_are_bounded(monkeypatch):
     link = ReconnectingTransport(lambda seconds: Endless())
     with pytest.raises(rpc.ProtocolError, match="that nobody had asked for"):
         for _ in range(100):
-            link.send([bytes(wire.MAX_FRAME)])  # which nobody takes
+            link.send([bytes(wire.MAX_FRAME)])  # the client does not read it
     assert len(link._replies) < 1000
 
 

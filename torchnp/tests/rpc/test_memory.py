@@ -1,4 +1,4 @@
-"""What a session's process holds beside tensors is counted or bounded: orders of rows, what is remembered, texts of failures."""
+"""Memory of a session's process besides tensors is counted or bounded: orders of rows, caches, texts of failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ N = 100_000
 
 
 def server_of(session):
-    """The server's side of a session in this process."""
+    """Return the server's side of a session in this process."""
     return session.channel.transport._connection
 
 
@@ -37,7 +37,7 @@ def test_orders_of_rows_are_counted_and_freed():
         before = session.sync().object_bytes
         moved = x.index_select(0, session.send(torch.randperm(N)))
         assert session.sync().object_bytes == before + 4 * N + 8 * N  # the rows, and their order
-        views = [moved + i for i in range(3)]  # which have the same order
+        views = [moved + i for i in range(3)]  # all three have the same order
         assert session.sync().object_bytes == before + 4 * 4 * N + 8 * N
         store = server_of(session).store
         assert len(store._orders) == 1
@@ -77,7 +77,7 @@ def test_a_label_that_there_is_no_room_for_leaves_the_books_as_they_were():
 
 
 def test_what_is_remembered_of_labels_is_bounded():
-    """Orders that nobody holds any more, one after the other."""
+    """Create orders, one after the other, and drop each."""
     with rpc.local(datasets={"d": np.ones((N, 1), np.uint8)}) as session:
         x = session.dataset("d")
         server = server_of(session)
@@ -112,7 +112,7 @@ def test_patterns_of_arguments_are_bounded():
     for n in range(200):
         problem([wire.Items([wire.Handle(0)]), n], {})
     left = room.left
-    assert left < 20_000  # an honest one is remembered
+    assert left < 20_000  # the order of an honest client is cached
     for some in itertools.product(kinds, repeat=4):
         problem([wire.Items(list(some)), 0], {})
     other, paths = checker(load()["aten::add.Tensor"], room)

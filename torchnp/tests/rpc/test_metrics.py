@@ -1,4 +1,4 @@
-"""What an owner sees of a server that runs: its log, and the numbers that Prometheus scrapes; never a value."""
+"""What an owner sees of a running server: its log, and the metrics that Prometheus reads; never a value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torchnp.rpc.server.session.protocol import Connection
 from torchnp.tests.rpc import server_pool
 from torchnp.tests.rpc.server_pool import until
 
-SECRET = 987654321.25  # of an owner; a client's words are WORDS
+SECRET = 987654321.25  # an owner's value; a client's texts are WORDS
 WORDS = "a-word-of-a-client's"
 
 

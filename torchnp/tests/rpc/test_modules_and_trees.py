@@ -1,4 +1,4 @@
-"""Nests of tensors, copies, and the parts of torch around a model: what they need of a session."""
+"""Nested tensors, copies, and parts of torch around a model: what they need from a session."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_nests_go_there_and_back(session):
     assert isinstance(there["batch"].images, rpc.RPCTensor)
     assert there["batch"].names == ("a", "b")
     assert there["group"]["betas"] == (0.9, 0.999)
-    assert type(there["group"]["step"]) is torch.Tensor  # optimizers look at it
+    assert type(there["group"]["step"]) is torch.Tensor  # optimizers read this tensor
     back = session.publish(there)
     assert torch.equal(back["list"][1][0], t)
     assert back["state"]["b"].tolist() == [0, 1, 2]
     assert back["pair"].second == 2.5
-    assert isinstance(nest["state"]["b"], np.ndarray)  # what was given is as it was
+    assert isinstance(nest["state"]["b"], np.ndarray)  # the argument is unchanged
     assert session.send([[1, 2], [3, 4]]).shape == (2, 2)
     assert session.publish(session.send(t)).shape == (2, 3)
 
@@ -246,7 +246,7 @@ def test_what_reads_values_says_what_to_do_instead(session):
         torch.istft(torch.ones(3, 5, dtype=torch.complex64), 4, window=session.send(torch.ones(4)))
     with pytest.raises(rpc.HandleError, match="0.weight of the module has no shape yet: call the module once"):
         session.module(nn.Sequential(nn.LazyLinear(2)))
-    counts, edges = torch.histogram(x.flatten(), 3)  # which the meta device does not know
+    counts, edges = torch.histogram(x.flatten(), 3)  # the meta device does not support this operator
     assert (counts.shape, edges.shape) == ((3,), (4,))
     assert counts.publish().sum() == 24
     labels = session.send(torch.tensor([0, 1, 2, 3, 0, 1]))
@@ -257,7 +257,7 @@ def test_what_reads_values_says_what_to_do_instead(session):
 
 
 def test_packed_sequences(session):
-    """Lengths that are plain are known here, and so are the shapes that they make."""
+    """If lengths are plain tensors, the client knows them, and so the shapes that they make."""
     torch.manual_seed(1)
     model, x = nn.LSTM(3, 4, bidirectional=True), torch.randn(5, 3, 3)
 
@@ -303,4 +303,4 @@ def test_publishing_holds_a_tensor_once(session):
     values = x.publish()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < values.nbytes + 2 * wire.WINDOW  # once, and what may be on its way as messages and as frames
+    assert peak < values.nbytes + 2 * wire.WINDOW  # one copy, and the data in transit, as messages and as frames

@@ -1,4 +1,4 @@
-"""Programs on two servers whose datasets differ in one row: all else is the same, bit by bit."""
+"""Programs on two servers whose datasets differ in one row: all other rows are equal, bit by bit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from torchnp.rpc.server.privacy import row_calls
 from torchnp.rpc.server.privacy.row_labels import Rows
-from torchnp.rpc.server.session import client_layout
+from torchnp.rpc.server.session import match_client_strides
 from torchnp.rpc.server.session.executor import Executor
 from torchnp.tests.rpc.neighbouring_datasets import Neighbours
 
@@ -25,7 +25,7 @@ def test_programs_leave_other_rows_alone():
 @pytest.mark.parametrize("broken", ["rows in one place", "labels that stay", "labels of sums", "targets"])
 def test_the_comparison_finds_a_gate_that_is_open(broken, monkeypatch):
     labels = row_calls.labels
-    if broken == "labels that stay":  # what is written in place keeps its label, whatever is written
+    if broken == "labels that stay":  # the target of an in-place write keeps its label, whatever is written
 
         def kept(call, results):
             given = [e.label for e in call.targets]
@@ -36,7 +36,7 @@ def test_the_comparison_finds_a_gate_that_is_open(broken, monkeypatch):
 
         monkeypatch.setattr(Executor, "_write_rows", write)
         monkeypatch.setattr(row_calls, "labels", kept)
-    elif broken == "labels of sums":  # a cumulative sum over the rows has rows
+    elif broken == "labels of sums":  # a cumulative sum over the rows counts as rows
 
         def summed(call, results):
             first = next((e.label for e in call.entries if isinstance(e.label, Rows)), None)
@@ -44,9 +44,9 @@ def test_the_comparison_finds_a_gate_that_is_open(broken, monkeypatch):
 
         monkeypatch.setattr(row_calls, "labels", summed)
         monkeypatch.setattr(row_calls, "values", lambda call, *rest: [np.cumsum(call.entries[0].array, 0)])
-    elif broken == "rows in one place":  # results may have strides of a client with which rows share memory
-        monkeypatch.setattr(client_layout, "are_apart", lambda shape, strides: True)
-    else:  # the first object of a frame is its target
+    elif broken == "rows in one place":  # a client's strides may make rows of a result share memory
+        monkeypatch.setattr(match_client_strides, "are_apart", lambda shape, strides: True)
+    else:  # the first object of a frame counts as its target
         bound = Executor._bound
 
         def first(self, op, row):

@@ -1,4 +1,4 @@
-"""The discrete Gaussian: exact at every decision, and distributed as it should be."""
+"""The discrete Gaussian: each decision is exact, and the distribution is right."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIGMAS = [(3, 10), (1, 1), (15, 2), (355, 1), (10_000, 1)]
 
 
 def _fits(samples, sigma):
-    """p-value of a chi-square test in bins of at least 5 expected samples, 400 at most."""
+    """Return the p-value of a chi-square test in at most 400 bins with at least 5 expected samples each."""
     reach = math.ceil(sigma * 12) + 2
     support = np.arange(-reach, reach + 1)
     weights = np.exp(-((support / sigma) ** 2) / 2)
@@ -37,20 +37,20 @@ def _fits(samples, sigma):
 
 @pytest.mark.parametrize(("p", "q"), SIGMAS)
 def test_samples_fit_the_exact_distribution(p, q):
-    # Entropy has no seed: one failure in a million runs is a chance, three of them in a row are a fault.
+    # The entropy has no seed. One failure in a million runs is chance; three of them in a row are a fault.
     assert any(_fits(noise.discrete_gaussian(300_000, p, q), p / q) > 1e-6 for _ in range(3))
 
 
 def test_a_wrong_sigma_is_noticed():
     assert (
         _fits(noise.discrete_gaussian(300_000, 10_000), 10_400) < 1e-6
-    )  # the divergence of 2% leaves a chance in some thousand runs
+    )  # a divergence of 2% may pass once in some thousand runs
     assert _fits(noise.discrete_gaussian(300_000, 1) + 1, 1) < 1e-6
 
 
 @pytest.mark.parametrize(("p", "q"), SIGMAS)
 def test_the_slow_path_alone_gives_the_same_distribution(p, q, monkeypatch):
-    """Every comparison is left undecided by the tables, so that each is decided with digits computed for it."""
+    """The tables leave every comparison undecided, so each is decided with digits computed for it."""
     undecided = lambda k, r, p: (np.zeros(len(k), np.int64), np.full(len(k), 2**31))
     monkeypatch.setattr(noise, "_threshold_bounds", undecided)
     monkeypatch.setattr(
@@ -131,7 +131,7 @@ def test_no_function_takes_a_seed():
 
 
 def _in_pure_python(sigma2, draw=random.SystemRandom()):
-    """Canonne, Kamath and Steinke's sampler as their paper has it."""
+    """The sampler of Canonne, Kamath and Steinke, as in their paper."""
 
     def bernoulli(f):
         return draw.randrange(f.denominator) < f.numerator

@@ -1,4 +1,4 @@
-"""A server that runs other libraries' operators, on which client and server agree when they meet."""
+"""A server that runs other libraries' operators; client and server agree on these when they connect."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ with rpc.connect({address!r}) as session:
 
 @pytest.fixture
 def server(package, monkeypatch):
-    """The address of a server process that has the package, and runs its library's operators."""
+    """Return the address of a server process that has the package, and runs its library's operators."""
     (package / "mylib_rows.py").write_text(ROWS)
     monkeypatch.setenv("PYTHONPATH", str(package))
     with server_pool.process("--libraries", "mylib") as (address, _):
@@ -73,14 +73,14 @@ def test_what_an_owner_asks_for_is_checked(package, monkeypatch):
 
 
 def test_what_depends_on_values_is_not_offered():
-    """`nms` returns as many boxes as are left."""
+    """`nms` returns as many boxes as remain."""
     with rpc.local(libraries=["torchvision"]) as session:
         assert "torchvision::roi_align" in session.index and "torchvision::nms" not in session.index
         assert session.index["torchvision::roi_align"] >= len(wire.agreement().names)
 
 
 def test_another_librarys_operator_keeps_no_rows_apart(package):
-    """Its kernel is not known to keep the rows of owners apart, so nothing computed by it is released."""
+    """The kernel is not known to keep an owner's rows separate, so nothing computed by it is released."""
     said = run(
         TORCHS
         + """

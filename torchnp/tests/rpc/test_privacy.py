@@ -1,4 +1,4 @@
-"""Owner datasets: clients compute with them, and no value of them or of anything made from them comes out."""
+"""Owner datasets: clients compute with them, but get no value of them or of anything computed from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchnp import rpc
 from torchnp.core.schema import load
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
-from torchnp.rpc.server.session.client_layout import laid_out
+from torchnp.rpc.server.session.match_client_strides import laid_out
 from torchnp.rpc.server.session.protocol import Connection, ServerState
 from torchnp.tests.rpc.interference import stale
 from torchnp.tests.rpc.test_wire import Client
@@ -80,7 +80,7 @@ _PLAIN = {
 }  # fmt: skip
 
 
-# Their results' shapes or places depend on the values of one of their arguments.
+# The shapes or the places of their results depend on values of one argument.
 REVEALING = {
     "aten::where", "aten::narrow.Tensor", "aten::tensor_split.tensor_indices_or_sections", "aten::_pack_padded_sequence",
     "aten::_pad_packed_sequence", "aten::repeat_interleave.self_Tensor",
@@ -88,7 +88,7 @@ REVEALING = {
 
 
 def _fakes():
-    """A table of every overload that can travel, whose bodies give new arrays and write nothing."""
+    """A table of every overload that can be sent; its bodies return new arrays and write nothing."""
 
     def fake(schema):
         def run(*args, **kwargs):
@@ -102,7 +102,8 @@ def _fakes():
 
 
 def test_every_operator_carries_privacy_from_every_argument():
-    """All overloads, each tensor argument private in turn: results and written arguments are private, nothing else."""
+    """For all overloads, each tensor argument is private in turn: results and written arguments become private, nothing
+    else."""
     state = ServerState(_fakes(), {"secret": np.zeros(2)})
     agreed = state.agreement
     count = 0
@@ -117,7 +118,7 @@ def test_every_operator_carries_privacy_from_every_argument():
             for i, a in enumerate(tensors):
                 ids[a.name] = i
                 store.claim(i, 1)
-                # A copy: the dataset itself is read-only, whoever writes it.
+                # A copy, because the dataset itself is read-only.
                 store.put(i, np.zeros(2), public=a is not private)
             args, kwargs = [], {}
             for a in schema.args:
@@ -190,9 +191,9 @@ def test_writing_private_values_taints_all_views(session, write):
 
 def test_whether_an_operator_works_on_private_values_stays_on_the_server(session):
     target = session.send(torch.zeros(4, 3))
-    target.index_put_((session.dataset("labels") + 9,), session.dataset("rows"))  # out of range
-    solved = torch.linalg.inv(session.dataset("rows")[:3])  # singular
-    divided = session.dataset("labels") // session.dataset("labels")  # by zero
+    target.index_put_((session.dataset("labels") + 9,), session.dataset("rows"))  # an index out of range
+    solved = torch.linalg.inv(session.dataset("rows")[:3])  # a singular matrix
+    divided = session.dataset("labels") // session.dataset("labels")  # a division by zero
     session.sync()
     for made in (target, solved, divided, solved + 1):
         refused(made)
@@ -218,7 +219,7 @@ def test_datasets_are_read_only_and_stay_so(session):
         with pytest.raises(RuntimeError, match="read-only: clone"):
             session.sync()
     assert np.array_equal(session.rows, np.arange(12, dtype=np.float32).reshape(4, 3))
-    total = x.sum()  # the dataset itself has not failed
+    total = x.sum()  # the dataset itself is not marked as failed
     session.sync()
     refused(total)
     x.clone().add_(1)
@@ -254,12 +255,14 @@ def test_fresh_memory_holds_nothing_of_others():
             for fresh in (torch.empty_like(mine), mine.new_empty(100_000), mine.new_empty_strided((100_000,), (1,))):
                 assert not (fresh.publish() == 7).any()
             with stale(7):
-                gapped = mine.new_empty_strided((2,), (99,)).as_strided((100,), (1,))  # what lies between, too
+                # Includes the memory between elements.
+                gapped = mine.new_empty_strided((2,), (99,)).as_strided((100,), (1,))
                 assert not gapped.publish().view(torch.uint8).any()
 
 
 def test_a_result_reaches_no_memory_beside_its_own():
-    """A kernel that gives a part of what it made, or has gaps, leaves nothing that a window could see."""
+    """A kernel's result that is part of a larger array, or has gaps, leaves no other memory that a window could
+    show."""
     made = np.full(12, 7.0)
     for part, strides in ((made[:6], [1]), (made[::2], [2]), (made[:6].reshape(2, 3).T, [1, 3]), (made[:4:3], [3])):
         for wanted in (strides, None):
@@ -273,7 +276,7 @@ def test_a_result_reaches_no_memory_beside_its_own():
     "strides", [[0, 1], [1, 1], [1, 3], [2, 1], [0, 0], [3, 0]], ids=lambda strides: ",".join(map(str, strides))
 )
 def test_results_are_not_laid_out_in_one_place(strides):
-    """Rows that share memory would be charged for one row, and show another."""
+    """Rows that share memory would be charged as one row, and reveal another."""
     data = np.arange(12.0).reshape(4, 3)
     with pytest.raises(ProtocolError, match="put several elements of shape"):
         laid_out(data, strides)
@@ -288,7 +291,8 @@ def test_results_are_not_laid_out_in_one_place(strides):
 
 
 def test_draws_do_not_move_each_other(session):
-    """However many words an operator on private values takes, the next operator's numbers are the same."""
+    """An operator on private values may consume any number of random words; the next operator's numbers stay the
+    same."""
     mine = session.send(torch.zeros(5))
     got = []
     for rate in (0.1, 50.0):
@@ -333,7 +337,7 @@ def _answers(connection, name, first, count, *args, **kwargs):
     return [wire.decode_reply(r) for r in connection.handle(wire.encode(frame))]
 
 
-# The arithmetic of an array wraps: bounds that are checked in it are no bounds.
+# Integer arithmetic of arrays wraps, so bounds checked with it do not hold.
 @pytest.mark.parametrize(
     ("name", "args", "words"),
     [
@@ -406,7 +410,7 @@ def test_numbers_and_lists_are_what_the_schema_says(name, args, kwargs, words):
     ],
 )
 def test_what_a_kernel_writes_unmarked_is_private(name, count, args):
-    """Running statistics of a private batch, which torch's schema does not mark as written."""
+    """Running statistics of a private batch: torch's schema does not mark them as written."""
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     connection = _connection(datasets={"x": x, "row": x[0]})
     _upload(connection, np.ones(3, np.float32))
@@ -421,7 +425,7 @@ def test_what_a_kernel_writes_unmarked_is_private(name, count, args):
 
 
 def test_no_kernel_writes_a_public_argument_of_a_private_operator():
-    """Whatever its schema says: a table whose kernel writes its second argument, unmarked."""
+    """Even if the schema does not say so: a kernel of this table writes to its second argument."""
 
     def minimum(self, other):
         other[...] = self
@@ -503,7 +507,7 @@ def test_nothing_of_freed_memory_comes_back(name):
 
 @pytest.mark.parametrize("index", [0, 9])
 def test_what_is_written_beside_private_data_keeps_its_shape(index):
-    """An out= that is resized before the kernel fails on a value would have another shape than one that is not."""
+    """An out= that is resized before the kernel fails on a value would have another shape than if it did not fail."""
     datasets = {"rows": np.ones((3, 1), np.float32), "places": np.full((3, 1), index)}
     state = ServerState(datasets=datasets)
     client = Client(state)

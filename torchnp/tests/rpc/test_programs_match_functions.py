@@ -1,4 +1,5 @@
-"""Programs held against the functions that they were made of: values, gradients, versions, leaves and random numbers."""
+"""Programs compared with the functions from which they were recorded: values, gradients, versions, leaves and random
+numbers."""
 
 from __future__ import annotations
 
@@ -114,7 +115,7 @@ class Double(torch.autograd.Function):
 
 
 def gradients_that_are_replaced(session, program):
-    """Of an argument, of a leaf that is used, and of one that only a function of its own has."""
+    """Gradients are replaced: of an argument, of a used leaf, and of a leaf that only an autograd function has."""
     found = []
     w, v = ones(session, 3, requires_grad=True), ones(session, (), requires_grad=True)
     steps = (
@@ -281,7 +282,8 @@ def a_scaler(session, program):
 
 
 def gradients_that_are_cleared(session, program):
-    """By a program alone, by one that has not used the leaves, and where there were some that it would have added to."""
+    """Gradients are cleared: by a program of its own, by a program that has not used the leaves, and where gradients
+    would add up."""
     torch.manual_seed(0)
     layer, other = session.module(nn.Linear(2, 1)), session.module(nn.Linear(2, 1))
     optimizer, found = torch.optim.SGD(layer.parameters(), lr=0.1), []
@@ -373,7 +375,7 @@ def hooks_of_saved_tensors(session, program):
     return found
 
 
-ALIKE = {  # and how many calls are frames, or why none is
+ALIKE = {  # the number of calls that are frames, or the reason why none is
     an_argument_is_used_beside: 4, bits_of_an_argument: 8, arguments_that_overlap: 8, one_result_twice: 3, new_leaves: 3,
     views_are_returned: "a view of a handle that was there before.*two handles on the same memory",
     new_parameters: "a new parameter, or a handle with attributes",

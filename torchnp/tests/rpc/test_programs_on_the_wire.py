@@ -1,4 +1,4 @@
-"""Programs on the wire: what a server makes of one is what was recorded, and what is none is refused. No torch."""
+"""Programs on the wire: the server restores the recorded program, and refuses invalid ones. No torch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def client(state):
 
 
 def operators(draw, inputs, count):
-    """Random operators on inputs and on each other's results."""
+    """Return random operators on inputs and on each other's results."""
     ops, first = [], 1000
     known = list(inputs)
     for _ in range(count):
@@ -44,17 +44,17 @@ def operators(draw, inputs, count):
         n = draw.choice((0, 1, 1, 2))
         ops.append(wire.Op(draw.randrange(9), first, n, args, kwargs, [[1]] if draw.random() < 0.1 else [], key))
         known += range(first, first + n)
-        first += n + draw.choice((0, 0, 3))  # another thread's
+        first += n + draw.choice((0, 0, 3))  # ids that another thread uses
     return ops
 
 
 def plain(arg):
-    """What may stand in a list."""
+    """Return an argument as it may occur in a list."""
     return None if type(arg) is wire.Ints else arg
 
 
 def moved(arg, where):
-    """An argument with other ids."""
+    """Return an argument with other ids."""
     if type(arg) is H:
         return H(where[arg.id])
     if type(arg) is wire.Items:
@@ -155,7 +155,7 @@ def define(client, raw, /, **changes):
 
 
 def named(client, name):
-    """The program of an operator on two objects."""
+    """Return the program of one operator on two objects."""
     index = client.connection.state.agreement.index[name]
     return written([wire.Op(index, 50, 1, [H(1), H(2)], {})], [1, 2], [50]).raw
 
@@ -180,7 +180,7 @@ def test_a_program_comes_in_chunks(client):
         assert not client.connection.programs._known
         assert define(client, raw[at : at + 1], program=name, size=len(raw), offset=at) == []
     assert list(client.connection.programs._known) == [name]
-    assert define(client, raw) == []  # once more, which changes nothing
+    assert define(client, raw) == []  # a second definition changes nothing
     assert client.connection.programs._nbytes == len(raw)
 
 
@@ -250,7 +250,7 @@ def test_calls_that_do_not_fit(client, call, words):
 
 
 def test_a_kernel_may_change_a_list_that_it_is_given(client):
-    """The list is the program's, and there for its next call."""
+    """A list belongs to the program, so its next call has it unchanged."""
     index = client.connection.state.agreement.index["aten::flip"]
     raw = written([wire.Op(index, 50, 1, [H(1), wire.Ints([0])], {})], [1], [50]).raw
     client.data(1, np.arange(3.0))
@@ -277,7 +277,7 @@ def test_many_failures_of_one_call_are_told_in_part(client, monkeypatch):
 
 
 def test_a_program_runs_what_its_client_may(state):
-    """Rights, quotas and gates are those of each operator."""
+    """Rights, quotas and gates apply to each operator."""
     limited = ServerState(limits=Limits(max_bytes=100, max_objects=50), allow=["aten::add.Tensor"])
     client = Client(limited)
     client.data(1, np.arange(3.0))

@@ -1,4 +1,4 @@
-"""Random programs do on handles what they do on plain tensors: values, gradients, versions, metadata, and who raises."""
+"""Random programs behave the same on handles as on plain tensors: values, gradients, versions, metadata, and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_programs_have_all_kinds_of_lines():
 
 
 def test_a_difference_is_found_and_cut_down(monkeypatch):
-    """A handle whose relu is wrong: the program that is shown has nothing but the lines that lead there."""
+    """With a wrong relu on handles, the program that is shown has only the lines that lead to the difference."""
     monkeypatch.setattr(rpc.RPCTensor, "relu", rpc.RPCTensor.neg, raising=False)
     wrong = ["v8 = send(torch.arange(3.0), False)", "v9 = v8.relu()"]
     lines = [*random_torch_programs.beginning(random.Random(1)), *wrong, "v10 = v8 + 1"]

@@ -1,4 +1,4 @@
-"""Connections that are lost: a session goes on over the next one, and each frame is applied once."""
+"""Lost connections: the session continues over the next connection, and each frame is applied once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def at(port):
 
 
 def training(session, steps=2, as_program=False):
-    """Steps of training, with everything that crosses a wire: uploads, operators, failures, deletes, publishes."""
+    """Run steps of training with everything that crosses a wire: uploads, operators, failures, deletes, publishes."""
     torch.manual_seed(3)
     model = session.module(nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -82,7 +82,7 @@ def training(session, steps=2, as_program=False):
     with pytest.raises(IndexError):
         bad.publish()
     state = session.publish(model.state_dict())
-    gc.collect()  # an error and the frame it passed hold each other
+    gc.collect()  # an error and the frame through which it passed refer to each other
     return seen, state, session.sync().objects
 
 
@@ -99,7 +99,7 @@ def test_a_step_of_training_cut_at_every_frame_boundary(shared, how):
         frames = {"up": session.channel.transport._unacknowledged.next, "down": session.channel.transport._due}
     cuts = 0
     for way, last in frames.items():
-        for n in range(2, last):  # the first message of each is no part of the session, the last is BYE
+        for n in range(2, last):  # the first message in each direction is no part of the session, and the last is BYE
             cut = Boundary(way, n)
             with Proxy(shared.port, cut) as proxy, rpc.connect(at(proxy.port)) as session:
                 assert alike(training(session, **how), right), (way, n)
@@ -114,13 +114,13 @@ def published(server):
 
 
 def alike(one, other):
-    """Whether two runs of training ended with the same losses, parameters and number of objects."""
+    """Return whether two runs of training ended with the same losses, parameters and number of objects."""
     states = zip(one[1].values(), other[1].values(), strict=True)
     return one[0] == other[0] and one[2] == other[2] and all(torch.equal(a, b) for a, b in states)
 
 
 def disordered(server, what, steps=2):
-    """A run of training whose messages come twice or late: what it gave, or its error, and what it published."""
+    """Train while messages arrive twice or late; return the result or the error, and the number of publishes."""
     disorder, before = Disorder(what), published(server)
     with Proxy(server.port, change=disorder) as proxy:
         try:
@@ -135,7 +135,7 @@ def disordered(server, what, steps=2):
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.weekly)])
 @pytest.mark.parametrize("what", ["twice", "late"])
 def test_a_run_of_training_each_of_whose_messages_comes_twice_or_late(shared, what, every):
-    """One at a time: a frame that comes twice changes nothing, and one that comes late is told if it does."""
+    """One message at a time: a repeated frame changes nothing, and a late one is reported if it matters."""
     right, publishes, seen = disordered(shared, lambda way, n: "")
     told = 0
     for way, last in seen.items():
@@ -143,7 +143,7 @@ def test_a_run_of_training_each_of_whose_messages_comes_twice_or_late(shared, wh
             got, times, _ = disordered(shared, lambda w, n, one=(way, k): what if (w, n) == one else "")
             if isinstance(got, str):
                 assert re.search("frame .* came|sent frame|malformed|a second ticket", got), (way, k)
-                assert what == "late" or k < 2, (way, k, got)  # HELLO, WELCOME and TICKET have no numbers
+                assert what == "late" or k < 2, (way, k, got)  # HELLO, WELCOME and TICKET are not numbered
                 assert times <= publishes
                 told += 1
             else:
@@ -153,7 +153,7 @@ def test_a_run_of_training_each_of_whose_messages_comes_twice_or_late(shared, wh
 
 
 def test_a_longer_run_of_training_with_many_messages_that_come_twice(shared):
-    """At once, or after the one that follows."""
+    """The second copy arrives at once, or after the next message."""
     rng = random.Random(4)
     right, publishes, _ = disordered(shared, lambda way, n: "", 30)
     counts = Counter()
@@ -170,7 +170,7 @@ def test_a_longer_run_of_training_with_many_messages_that_come_twice(shared):
 
 
 def test_connections_cut_anywhere_and_again(shared):
-    """Also within messages, in both directions, of large tensors and of attempts to resume."""
+    """Connections are also cut within messages, in both directions, for large tensors and attempts to resume."""
     left = {"up": 40_000, "down": 30_000}
 
     def cut(way, part):
@@ -192,11 +192,11 @@ def test_connections_cut_anywhere_and_again(shared):
 
 
 def test_nothing_is_released_twice(tmp_path):
-    """A release whose reply was lost is the same when it arrives, and is paid for once."""
+    """If the reply of a release was lost, the same result arrives later, and is paid for once."""
     ledger = Ledger(tmp_path / "ledger.db", create=True)
     ledger.set_budget("x", 100.0, 1e-6)
     ledger.set_budget("x", 100.0, 1e-6, "client")
-    ledger.close()  # a process that is forked has none of its locks
+    ledger.close()  # so that a forked process has none of its locks
     twice = Disorder(lambda way, n: "twice" if n > 1 else "")
     faults = [{"cut": Boundary("down", n)} for n in range(2, 7)] + [{"change": twice}]
     with Server(ServerState(datasets={"x": np.ones((4, 2))}, ledger=tmp_path / "ledger.db")) as server:
@@ -250,7 +250,8 @@ def hello(**more):
 
 
 def test_a_client_cannot_have_what_it_was_not_sent():
-    """Frames that wait to be sent cannot be forgotten: nothing else would be sent in their place."""
+    """A client cannot acknowledge frames that have not been sent yet; otherwise nothing would be sent in their
+    place."""
 
     class Stuck:
         def __init__(self):
@@ -311,7 +312,7 @@ def test_a_server_that_stops_while_nobody_asks_is_told_at_the_next_use(monkeypat
     with pytest.raises(rpc.ConnectionLost, match="the server has been stopped"):
         x.publish()
     session.close()
-    other.close()  # nothing of it was lost
+    other.close()  # nothing of the session was lost
 
 
 # ---------------------------------------------------------------- who resumes what
@@ -346,7 +347,7 @@ def test_a_new_connection_takes_a_session_over_from_one_that_hangs(shared, monke
         session.sync()
         link = session.channel.transport
         stream, before = link._stream, set(shared.sessions)
-        with session.channel.owned:  # its server's side stays open
+        with session.channel.owned:  # the server's side stays open
             link._connect_again(rpc.ConnectionLost("nothing comes any more"))
         assert stream is not link._stream
         assert (x + 1).publish().tolist() == [2, 2, 2]
@@ -373,7 +374,7 @@ def test_a_session_that_ends_while_its_client_is_away_says_why_when_it_comes_bac
         session = rpc.connect(at(proxy.port))
         x = session.send(torch.ones(1)).expand(2**25, 2**25)
         session.sync()
-        proxy._target = 1  # nobody answers there
+        proxy._target = 1  # nobody listens there
         x.amax()
         until(lambda: server.budget.where(0))
         proxy.drop()
@@ -422,7 +423,7 @@ def test_a_session_is_resumed_with_its_own_token_alone():
             assert (refused.kind, refused.fatal) == ("auth", True)
             assert "another token" in refused.text
             assert answer("wrong", link._resume).kind == "auth"
-            proxy._target = 1  # nobody answers there
+            proxy._target = 1  # nobody listens there
             proxy.drop()
             until(lambda: next(iter(server._held.values())).timer is not None)
         proxy._target = server.port
@@ -430,7 +431,7 @@ def test_a_session_is_resumed_with_its_own_token_alone():
         assert server.counters.totals()["token"] == 4
         assert server.counters.totals()["sessions"] == 1
         with rpc.connect(at(server.port), secrets["bob"]) as other:
-            assert not other.channel.transport._resume  # bob's sessions are not kept
+            assert not other.channel.transport._resume  # the server keeps none of bob's sessions
 
 
 def test_a_place_of_a_token_is_taken_from_a_lost_session_of_its_own():
@@ -447,7 +448,7 @@ def test_a_place_of_a_token_is_taken_from_a_lost_session_of_its_own():
         for session in sessions.values():
             session.sync()
         for proxy in proxies.values():
-            proxy._target = 1  # nobody answers there
+            proxy._target = 1  # nobody listens there
             proxy.drop()
         until(lambda: all(held.timer is not None for held in server._held.values()))
         with rpc.connect(at(server.port), secrets["alice"]) as other:
@@ -502,7 +503,7 @@ def test_a_server_that_does_not_come_back_is_given_up():
     time.sleep(0.2)
     assert waiting.is_alive()
     start = time.monotonic()
-    sessions[2].channel.close()  # ends the attempts
+    sessions[2].channel.close()  # ends its attempts to reconnect
     waiting.join(10)
     assert failures
     assert time.monotonic() - start < 8
@@ -512,7 +513,7 @@ def test_a_server_that_does_not_come_back_is_given_up():
 
 
 def test_a_slow_server_lets_nobody_fill_its_memory_or_the_clients():
-    """What may be on its way is bounded by the window, on both sides, whatever the network holds."""
+    """Data in transit is bounded by the window on both sides, whatever the network buffers."""
     go = threading.Event()
 
     def neg(self):

@@ -1,4 +1,4 @@
-"""Releases: the sensitivity that is paid for is the one that is there, and what a session sees of them."""
+"""Releases: the sensitivity that is paid for is the actual one, and what a session learns about them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_rows_on_the_lattice_are_within_the_bound(make, clip, sigma):
     norms = [sum(int(v) ** 2 for v in row) for row in units]
     assert max(norms, default=0) <= release.bound**2
     assert release.bound * Fraction(2) ** release.exponent <= Fraction(clip)
-    # What is paid for is the exact rho of the sensitivity on the lattice, and no less than was asked for.
+    # The charge is the exact rho of the sensitivity on the lattice, and at least the requested rho.
     assert (
         release.rho == Fraction(4 * release.bound**2, 2 * release.noise**2) <= accountant.gaussian_rho(2 * clip, sigma)
     )
@@ -96,7 +96,8 @@ def test_eps_is_what_a_release_costs_alone(epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_an_attack_on_neighbours_stays_under_the_claimed_epsilon(epsilon):
-    """The best test of one row against its opposite, on 200,000 releases of each: a lower bound of epsilon."""
+    """Apply the best test of one row against its opposite to 200,000 releases of each; return a lower bound of
+    epsilon."""
     delta, n = 1e-2, 200_000
     release = plan(ROWS, np.ones((2, 1)), "sum", 1.0, None, epsilon, delta)
     outputs = []
@@ -114,7 +115,7 @@ def test_an_attack_on_neighbours_stays_under_the_claimed_epsilon(epsilon):
 
 
 def test_the_attack_would_notice_half_the_noise():
-    """The same attack on releases with half the noise that was paid for finds more than the claim."""
+    """The same attack on releases with half the noise finds a larger epsilon than was claimed."""
     delta, n = 1e-2, 200_000
     release = plan(ROWS, np.ones((2, 1)), "sum", 1.0, None, 2.0, delta)
     plus, minus = (
@@ -212,7 +213,7 @@ def test_a_nest_is_published_exactly_and_a_release_is_of_one_handle(path):
             session.publish([mine, x])
         assert x.quote(**terms).spent == spent
         assert [t.tolist() for t in session.publish([mine, {"a": mine}["a"]])] == [[1, 1]] * 2
-        opposite = torch._neg_view(x)  # a lazy view has the rows of what it is a view of
+        opposite = torch._neg_view(x)  # a lazy view has the rows of its base
         assert opposite.quote(**terms) == x.quote(**terms)
         assert opposite.publish(**terms).shape == (4,)
         assert x.quote(**terms).spent > spent
@@ -277,7 +278,7 @@ def test_a_server_process_keeps_a_ledger(path, tmp_path):
 
 @pytest.mark.parametrize("terms", [(1e-9, 1.0, None), (1e-100, 1e-6, None), (1.0, 1e7, None)])
 def test_a_release_whose_rows_vanish_is_refused(terms):
-    """Rows of norm 0 in the units of the noise cost nothing: there would be no end of such releases."""
+    """Rows whose norm is 0 in units of the noise would cost nothing, so such releases could be repeated without end."""
     clip, sigma, epsilon = terms
     with pytest.raises(PrivacyError, match="vanish in noise"):
         plan(Rows("d", 0), np.ones((5, 2)), "sum", clip, sigma, epsilon, 1e-6)

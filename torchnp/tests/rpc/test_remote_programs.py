@@ -1,4 +1,5 @@
-"""Programs: functions that are sent once and called by their hash do what the functions do, or say why they are none."""
+"""Programs: functions that are sent once and called by their hash give the functions' results, or say why they
+cannot."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ UNCOUNTED = ("SGD", "SGD with momentum")
 
 
 def trained(session, name, order, as_program, steps=12):
-    """Losses, the model and the last step's frames, of training with dropout and a batch norm."""
+    """Return the losses, the model and the last step's frames of a training with dropout and a batch norm."""
     torch.manual_seed(0)
     model = session.module(nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(0.3), nn.Linear(16, 3)))
     optimizer = getattr(torch.optim, name.split()[0])(model.parameters(), **OPTIMIZERS[name])
@@ -73,7 +74,8 @@ def flat(x):
 @pytest.mark.parametrize("order", ["first", "last"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training(name, order):
-    """To the bit: losses, gradients, parameters, state, versions, random numbers, counters, and what the server holds."""
+    """All bits agree: losses, gradients, parameters, state, versions, random numbers, counters, and the server's
+    objects."""
     found = []
     for as_program in (False, True):
         with rpc.local() as session:
@@ -131,7 +133,7 @@ def test_over_a_wire():
 
 
 def function_of(lines, leaves):
-    """A function of the first tensors of a random program, which returns all others, and gradients.
+    """Return a function of the first tensors of a random program; it returns all other tensors, and gradients.
 
     ``leaves`` are the names of those tensors, and whether they get gradients.
     """
@@ -151,7 +153,7 @@ def function_of(lines, leaves):
 
 
 def refreshed(session, begin, call):
-    """The inputs of a random program, with other values for each call."""
+    """Return the inputs of a random program, with other values for each call."""
     scope = random_torch_programs.scope_with(lambda t, grad: session.send(t + call if t.is_floating_point() else t))
     for line in begin:
         exec(line, scope)
@@ -363,7 +365,7 @@ def test_modes_have_recordings_of_their_own():
 
 @pytest.mark.parametrize("outside", [False, True])
 def test_gradients_add_up_as_they_would(outside):
-    """Of a function that zeroes none: what is there before decides whether they are made or added to."""
+    """The function clears no gradients, so the existing ones decide whether gradients are made or added."""
     found = []
     for as_program in (False, True):
         with rpc.local() as session:
@@ -387,7 +389,7 @@ def test_gradients_add_up_as_they_would(outside):
 
 
 def test_other_objects_are_looked_for():
-    """A parameter that goes over to another object, one that another takes the place of, and one argument twice."""
+    """A parameter is replaced by another object, another object gets its place, and one argument occurs twice."""
     with rpc.local() as session:
         layer = session.module(nn.Linear(2, 2, bias=False))
         program = session.program(lambda x, y: (layer.weight * x).sum() - y.sum())
@@ -476,7 +478,7 @@ def test_a_session_has_room_for_so_much(monkeypatch):
 
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
 def test_a_repeated_step_is_a_tenth_of_the_bytes(session, name):
-    """The same losses, and no fewer operators on the server."""
+    """The losses are the same, and the server runs as many operators."""
 
     def steps(as_program):
         torch.manual_seed(0)
@@ -507,7 +509,7 @@ def test_a_repeated_step_is_a_tenth_of_the_bytes(session, name):
 
 
 def test_a_step_may_be_the_last_of_its_kind():
-    """A thousand kinds of arguments: those that were not met for long are forgotten, and the server forgets them."""
+    """After a thousand kinds of arguments, client and server have dropped those that were not used for long."""
     with rpc.local() as session:
         x = session.send(torch.ones(2))
         program = session.program(lambda x, n: x * n)

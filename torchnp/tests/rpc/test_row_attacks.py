@@ -1,4 +1,4 @@
-"""Attempts to bring one row of an owner's data to another row, or to a public result, through portable rows."""
+"""Attempts to move a value of one owner's row to another row or to a public result, through portable rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ B = RowArray(np.ones((4, 3), bool), 0)
 
 
 def _public(found):
-    """What a function gave that is no RowArray, flattened."""
+    """Return the results of a function that are no RowArray, flattened."""
     if isinstance(found, RowArray):
         return []
     if isinstance(found, (list, tuple)):
@@ -37,7 +37,7 @@ def _public(found):
 
 @pytest.mark.filterwarnings("ignore")
 def test_no_function_of_the_namespace_reads_rows():
-    """Each function of NumPy's namespace, with rows at each position, by name, in lists, as out=, as where=."""
+    """Call each function of NumPy's namespace with rows at each position, by name, in lists, as out=, as where=."""
     ones, tried = np.ones((4, 3)), 0
     names = {*dir(array_api_compat.numpy), *row_library.PRIMITIVES}
     names -= {"save", "savez", "savez_compressed", "savetxt", "test", "show_config", "info", "source", "lookfor"}
@@ -148,7 +148,7 @@ ATTEMPTS = {
     "rows and columns": ("aten::broadcast_tensors", [[_X[:, :4].copy(), _X[:, :4].copy()]], [_R0, _R1], [0, 1]),
     "an index that rows hold, of rows": ("aten::index.Tensor", [_X, [_I[:, 0].copy(), _I[:, 1].copy()]], [_R0, None, _R0], [None]),
     "indices twice": ("aten::index.Tensor", [_X, [np.array([0, 0])]], [_R0, None], [None]),
-    # reductions, scans and sorts that reach the rows by another way
+    # reductions, scans and sorts that reach the rows indirectly
     "all dimensions": ("aten::amax", [_X, []], [_R0], [None]),
     "all dimensions, named": ("aten::var.correction", [_X, [0, 1]], [_R0], [None]),
     "the same dimension twice": ("aten::logsumexp", [_X, [0]], [_R0], [None]),
@@ -241,7 +241,7 @@ def test_sizes_and_numbers_that_rows_decide_are_not_offered_or_refused():
 
 
 def test_a_label_is_of_the_index_that_is_given():
-    """Calls with equal shapes and other public indices do not share a label."""
+    """Calls with equal shapes but different public indices do not share a label."""
     index = np.array([2, 1])
     connection = _connection((_X, _R0), (index, None))
     labels = []
@@ -256,7 +256,7 @@ def test_a_label_is_of_the_index_that_is_given():
     "later", [lambda x: x[::-1], lambda x: x[:, ::-1][:3], lambda x: row_array.permute_dims(x, (1, 0))]
 )
 def test_a_result_with_another_label_than_the_one_before_is_zeros(later, monkeypatch):
-    """Of a row whose second run, on the values, moves rows otherwise than the first, on zeros."""
+    """A row whose second run (on the values) moves rows differently from its first run (on zeros) gives zeros."""
     runs = iter([lambda x: x, later])
     monkeypatch.setitem(LIB.own, "aten::relu", lambda lib, self: next(runs)(self))
     square = np.arange(16, dtype=np.float32).reshape(4, 4)
@@ -301,7 +301,7 @@ def test_what_changes_a_tensors_shape_in_place_keeps_no_label(name):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_steps_do_not_depend_on_values(monkeypatch):
-    """The same primitives on the same shapes, whatever is in the rows: what a call takes, and where it fails."""
+    """The primitives called, their shapes, and the point of failure are the same for any values in the rows."""
     steps = []
 
     def noted(name, function):
@@ -335,7 +335,7 @@ def test_the_steps_do_not_depend_on_values(monkeypatch):
 
 
 def test_orders_follow_rows_through_moves():
-    """Where each row is after random moves: the order, and the numbers in the rows, say the same."""
+    """After random moves, the recorded order and the numbers in the rows agree."""
     rng = np.random.default_rng(0)
     for _ in range(300):
         n = int(rng.integers(2, 9))

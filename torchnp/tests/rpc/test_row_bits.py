@@ -1,4 +1,5 @@
-"""No row of an owner's data has a bit in another's place: kernels cannot ask for values, and a fuzzer looks at the bits."""
+"""No row of an owner's data changes a bit of another row: kernels cannot ask for values, and a fuzzer compares the
+bits."""
 
 from __future__ import annotations
 
@@ -123,7 +124,7 @@ def test_rows_do_not_meet(mix):
 
 
 def test_kernels_on_the_list_have_no_way_around_the_array():
-    """These files never name the attribute with the values, nor make a RowArray."""
+    """These files never name the attribute with the values, and never make a RowArray."""
     library = row_calls.library()
     modules = {sys.modules[library.row(row_calls.functional(load()[n])).__module__] for n in KEPT} | {row_overrides}
     assert len(modules) > 15
@@ -175,7 +176,8 @@ def test_functions_are_right_at_every_edge(name, dtype):
 
 @pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "tanh"])
 def test_the_library_is_asked_for_plain_numbers_alone(name, monkeypatch):
-    """Vector code may treat the whole vector otherwise for one number that is infinite, denormal or too large."""
+    """Vector code may process a whole vector differently because of one number that is infinite, denormal or too
+    large."""
     asked = []
     function = getattr(np, name)
     monkeypatch.setattr(np, name, lambda x: asked.append(x) or function(x))
@@ -222,7 +224,7 @@ def test_what_is_on_the_list_is_an_overload_with_a_row():
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_list_is_what_runs():
-    """To write it again: ``python -m torchnp.tests.rpc.row_bits --write``."""
+    """To write the list again, run ``python -m torchnp.tests.rpc.row_bits --write``."""
     with np.errstate(all="ignore"):
         found, fuzzer = what_runs(2, seed=3)
     assert not fuzzer.differences, fuzzer.shown[:5]
@@ -253,7 +255,8 @@ def test_no_bit_of_another_row_differs_among_many():
 
 @pytest.mark.parametrize("name", ["aten::relu", "aten::cumsum", "aten::mm", "aten::add_.Tensor", "aten::flip"])
 def test_the_fuzzer_finds_what_looks_at_all_rows(name, monkeypatch):
-    """An ulp more in all rows if any value is not finite, as kernels have it that go another way then."""
+    """The wrong kernel adds an ulp to all rows if any value is not finite, like kernels that then switch to other
+    code."""
 
     def spoiled(call, results, labels):
         found = kernels(call, results, labels)
@@ -273,7 +276,7 @@ _CLOSE = {"float64": 1e-7, "float32": 4e-5, "float16": 4e-3, "bfloat16": 3e-2, "
 
 @pytest.mark.filterwarnings("ignore")
 def test_results_are_those_of_the_table():
-    """Within the tolerances that torch's own tests have."""
+    """Results agree within the tolerances of torch's own tests."""
     fuzzer, compared = Fuzzer(5), set()
     fuzzer.odd_ones = 0
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Row labels: what is labelled is so, by experiment on the kernels, and what per-sample training needs is labelled."""
+"""Row labels: experiments on the kernels confirm them, and everything that per-sample training needs is labelled."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _order(label, n):
 
 
 def _judge(name, args, given):
-    """Change one row of the data after the other and check what changes; return the labels of the results."""
+    """Change the data one row at a time and check which results change; return the labels of the results."""
     with np.errstate(all="ignore"):
         before = _run(name, args, given)
     assert before is not None, "the kernel does not take these arguments"
@@ -99,7 +99,8 @@ def _judge(name, args, given):
 
 
 def test_what_looks_at_memory_labels_nothing():
-    """The numbers of the rows, on which operators that move values are tried, lie in memory otherwise than the rows do."""
+    """Operators that depend on memory layout get no label, because row numbers (used to trace moves) have another
+    layout than the rows."""
     names, schemas = SERVICE.agreement.names, SERVICE.agreement.schemas
     whole = [row for row in (Served(n, SERVICE.agreement.table[n], schemas[n]) for n in names) if row.whole]
     assert len(whole) >= 15 and not any(row.by_rows for row in whole)
@@ -193,7 +194,7 @@ CALLS = [
     ("aten::mse_loss", [_X, _X + 1, 1], [_R0, _R0], [None]),
     ("aten::cumsum", [_X, 0], [_R0], [None]),
     ("aten::as_strided", [_X, [4], [6]], [_R0], [None]),
-    ("aten::_reshape_alias", [_X, [4], [1]], [_R0], [None]),  # all four of them the first row's
+    ("aten::_reshape_alias", [_X, [4], [1]], [_R0], [None]),  # all four elements are the first row's
     ("aten::_reshape_alias_copy", [_X, [4], [1]], [_R0], [None]),
     ("aten::slice_inverse", [_X, np.ones((4, 1), np.float32), 0, 0, 4, 1], [_R0, None], [None]),
     ("aten::convolution", [_B, np.ones((1, 2, 1), np.float32), None, [1], [0], [1], False, [0], 1], [_R0, None], [0]),
@@ -208,7 +209,7 @@ def test_a_call_has_its_labels_and_they_hold(name, args, given, want):
 
 
 def test_the_experiment_finds_a_label_that_is_wrong(monkeypatch):
-    """Of a row that takes the largest of all rows from each, by a way around the array that knows of rows."""
+    """The faulty row subtracts the maximum of all rows from each, bypassing the array that tracks rows."""
 
     def relu(lib, self):
         values = values_of(self)
@@ -269,11 +270,11 @@ def test_elementwise_writes_from_the_same_rows_keep_the_label(session):
     column.add_(y.float())
     for handle, label in ((copy, Rows("d", 0)), (column, Rows("d", 0)), (copy.T, Rows("d", 1))):
         assert _label(session, handle) == label
-    row.add_(x[:-1])  # the rows before
+    row.add_(x[:-1])  # adds the previous rows
     for handle in (copy, column, row):
         assert _label(session, handle) == Mixed("aten::add_.Tensor")
     numbers = y.clone()
-    numbers.div_(y, rounding_mode="floor")  # which fails for a zero elsewhere, and gives one here
+    numbers.div_(y, rounding_mode="floor")  # elsewhere this fails for a zero; here the result is one
     assert _label(session, numbers) == Rows("d", 0)
     numbers.cumsum_(0)
     assert _label(session, numbers) == Mixed("aten::cumsum_")
@@ -301,7 +302,7 @@ def test_per_sample_gradients_keep_their_rows(session, model, loss):
 
 
 def test_a_row_that_fails_leaves_the_others_alone():
-    """An index out of range, or an integer divided by zero, in one row of the data."""
+    """One row of the data has an index out of range, or an integer divided by zero."""
     results = []
     for bad in (0, 1):
         index, divisor = np.array([[0], [1], [9 if bad else 1]]), np.array([1, 2, 0 if bad else 1])

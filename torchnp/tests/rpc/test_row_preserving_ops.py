@@ -1,4 +1,4 @@
-"""`torchnp owner ops` and the table in docs/privacy_reference.md are the list that the server goes by."""
+"""`torchnp owner ops` and the table in docs/privacy_reference.md show the list that the server uses."""
 
 from __future__ import annotations
 

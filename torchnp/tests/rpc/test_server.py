@@ -73,7 +73,10 @@ print(torch_like)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="times are read from /proc")
 def test_a_server_starts_in_the_time_of_ten_imports_of_numpy(tmp_path, monkeypatch):
-    """It takes about six. Both are processor times with compiled modules, so a slow or loaded machine does not fail."""
+    """The real factor is about six.
+
+    Both are processor times with compiled modules, so a slow or loaded machine does not fail.
+    """
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
 
@@ -144,7 +147,7 @@ def test_the_log_has_each_session_once_and_none_that_was_refused():
 
 
 def test_what_kernels_print_is_not_seen_and_a_log_of_the_programs_goes_on(tmp_path):
-    """LAPACK prints that a matrix has nan in it, which with an owner's data is none of the log's business."""
+    """LAPACK prints that a matrix has nan in it; about an owner's data, the log must not say that."""
     code = f"""
 import logging, os, sys, warnings
 logging.basicConfig(filename={str(tmp_path / "log")!r}, level="INFO")
@@ -191,7 +194,7 @@ def test_only_loopback_without_a_token():
 
 
 def test_tokens_datasets_and_limits_from_the_command_line(tmp_path):
-    np.save(tmp_path / "x.npy", np.arange(6.0).astype(">f8"))  # of a machine with the other byte order
+    np.save(tmp_path / "x.npy", np.arange(6.0).astype(">f8"))  # an array from a machine with the other byte order
     options = ("--token", "sesame", "--dataset", f"x={tmp_path / 'x.npy'}", "--max-bytes", "1000")
     with server_pool.process(*options) as (where, _):
         for token in (None, "wrong"):
@@ -263,7 +266,7 @@ def test_a_malformed_frame_closes_that_connection_alone(shared):
                 assert type(err) is wire.Err
                 assert err.fatal
         with raw_connection(shared) as s:
-            s.sendall(b"\x00\x00")  # and gone
+            s.sendall(b"\x00\x00")  # the client closes the connection
         assert (x + 1).publish().tolist() == [2, 2, 2]
 
 
@@ -388,7 +391,7 @@ def test_operators_travel_in_batches(shared, monkeypatch):
 
 
 def test_a_sender_waits_for_a_slow_server(monkeypatch):
-    """Unacknowledged operators are bounded, whatever the network holds."""
+    """Unacknowledged operators are bounded, whatever the network buffers."""
     slow = threading.Event()
     monkeypatch.setattr(ReconnectingTransport, "window", 200)
 
@@ -414,7 +417,7 @@ def test_both_directions_full_do_not_block_each_other(shared):
     with rpc.connect(address(shared)) as session:
         x = session.send(torch.ones(3))
         weight, rows = session.send(torch.zeros(2, 2)), session.send(torch.full((4,), 99))
-        for _ in range(3000):  # every failure is a reply that nobody has asked for
+        for _ in range(3000):  # each failure is a reply that the client does not read
             torch.nn.functional.embedding(rows, weight)
         with pytest.raises(IndexError, match="2999 more failed"):
             session.sync()

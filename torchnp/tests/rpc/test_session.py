@@ -1,4 +1,4 @@
-"""What a session promises its user: no failure goes unheard, and wrong arguments are named where they are given."""
+"""A session reports every failure, and names wrong arguments where they are given."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def session(opened):
 
 
 def failing(s):
-    """An operator that only the server can see to fail."""
+    """Return an operator whose failure only the server can notice."""
     return F.embedding(s.send(torch.tensor([9])), s.send(torch.randn(4, 3)))
 
 
@@ -120,7 +120,7 @@ def test_a_connection_that_broke_unheard_is_raised_at_the_end():
         x = s.send(torch.ones(3))
         s.channel.transport.broken = True
         x + 1
-        while s.channel._dead is None:  # the thread that sends what waits finds out
+        while s.channel._dead is None:  # the sending thread notices
             pass
     with opened() as s:
         x = s.send(torch.ones(3))
@@ -146,7 +146,7 @@ def test_the_server_logs_failures_in_one_line(caplog):
         failing(s)
     told = f"local session {s.number}: operator failed client=client op=aten::embedding error=IndexError"
     (line,) = [m for m in caplog.messages if m.startswith(told)]
-    # The owner finds the client's failure by its number, and the stack; the client gets its own line alone.
+    # The owner finds the client's failure by its number, with the stack; the client gets only its own line.
     number, stack = re.fullmatch(rf"{told} seq=(\d+) stack=(\S+)", line).groups()
     assert int(number) == raised.value.seq and "test_session.py" in raised.value.location
     places = stack.split("<")

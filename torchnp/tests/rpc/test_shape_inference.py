@@ -1,4 +1,5 @@
-"""What a client believes of results (shapes, dtypes, strides, memory) is what the server has, and no look at them leaves a trace."""
+"""The client's knowledge of results (shapes, dtypes, strides, memory) agrees with the server, and inferring it has no
+side effects."""
 
 from __future__ import annotations
 
@@ -32,17 +33,17 @@ def like_torch(session, run, *tensors):
 
 @pytest.mark.parametrize("name", ["remainder_", "pow_", "atan2_", "eq_", "bitwise_and_"])
 def test_a_refused_write_leaves_shapes_alone(session, name):
-    """The meta device gives what is written in place the shape of the result, where the CPU refuses."""
+    """For an in-place write the meta device changes the target's shape, where the CPU refuses."""
     dtype = torch.int64 if name.startswith("bit") else torch.float32
     scalar, vector = session.send(torch.tensor(3, dtype=dtype)), session.send(torch.ones(4, dtype=dtype))
-    for _ in range(2):  # nor is it remembered as possible
+    for _ in range(2):  # the second call must not use a cached success
         with pytest.raises(RuntimeError, match=r"output with shape \[\] doesn't match the broadcast shape \[4\]"):
             getattr(scalar, name)(vector)
     assert scalar.clone().shape == () == (scalar + 1).publish().shape
 
 
 def test_a_refused_write_has_torchs_words(session):
-    """The CPU is asked why, on arguments as they were before."""
+    """The message comes from the CPU, called with the arguments as they were before."""
     x, row = session.send(torch.ones(5, 1, dtype=torch.int64)), session.send(torch.ones(5, dtype=torch.int64))
     with pytest.raises(RuntimeError, match=r"output with shape \[5, 1\] doesn't match the broadcast shape \[5, 5\]"):
         x.atan2_(row)
@@ -68,7 +69,7 @@ def test_storage_is_not_resized(session, name):
 
 
 def test_unsafe_views_are_views(session):
-    """What torch's own composites write through them arrives, and a piece has the strides that it has in the whole."""
+    """Writes by torch's own composites through such views reach the base, and a chunk has its strides in the whole."""
     x = torch.arange(125.0).reshape(5, 5, 5)
     like_torch(session, lambda x: x.unsafe_chunk(5, 1), x)
     like_torch(session, lambda x: x.unsafe_split(2, 2), x)
@@ -90,7 +91,7 @@ WRITERS = {
 
 
 def test_a_rank_goes_into_an_out_of_another_dtype(session):
-    """Of a subclass torch computes it into a tensor of its own, and leaves such an out as it was."""
+    """For subclasses, torch computes the rank into its own tensor, and does not write such an out."""
     x = session.send(torch.eye(3))
     for dtype, n in ((torch.float64, 1), (torch.int32, 1), (torch.int64, 0)):
         out = session.send(torch.zeros(n, dtype=dtype).squeeze())
@@ -115,7 +116,8 @@ def _functional(op):
 
 
 def test_an_empty_out_is_resized(session):
-    """It goes over to memory of the result's shape and strides, random numbers are drawn once, and several outs are one by one."""
+    """It is moved to memory of the result's shape and strides; random numbers are drawn once; several outs are handled
+    one by one."""
     x = torch.rand(3, 4)
     out, values, indices = (session.send(torch.empty(0, dtype=d)) for d in (torch.float32, torch.float32, torch.int64))
     assert torch.add(session.send(x), 1, out=out) is out
@@ -139,7 +141,7 @@ def test_an_empty_out_is_resized(session):
 
 
 def test_an_out_that_the_meta_device_does_not_take(session):
-    """And is too large to be tried on the CPU."""
+    """The result is also too large to be tried on the CPU."""
     x, grid = session.send(torch.ones(1, 1, 2, 1, 1)), session.send(torch.zeros(1, 1, 1 << 10, 1 << 9, 3))
     outs = [session.send(torch.empty(0)) for _ in range(2)]
     aten.grid_sampler_3d_backward.out(
@@ -154,7 +156,7 @@ def test_a_mask_is_refused_with_out_too(session):
 
 
 def test_an_empty_view_is_written_where_it_points(session):
-    for start in (2, 6):  # with room, and beyond the end of in what it is a view of
+    for start in (2, 6):  # with room in the base, and at the end of the base
         memory, there = torch.arange(6.0), session.send(torch.arange(6.0))
         here, out = memory[start:start], there[start:start]
         torch.mul(torch.ones(3), 5, out=here)
@@ -173,7 +175,7 @@ def test_out_of_another_dtype_has_torchs_words(session):
 
 
 def test_a_look_at_shapes_draws_nothing(session):
-    """Where the meta device has no answer the CPU is tried, and the program's generator stays where it was."""
+    """If the meta device has no answer, the CPU is tried, and the program's generator is unchanged."""
     like_torch(session, lambda p: aten.bernoulli.out(p, out=_zeros(p)), torch.rand(2, 3, 4))
     like_torch(session, aten._sample_dirichlet, torch.rand(4, 3, dtype=torch.float64))
 
@@ -220,7 +222,7 @@ def test_results_are_as_the_cpu_lays_them_out(session, name):
 
 
 def test_bags_without_an_end_are_not_tried_on_the_cpu(session):
-    """torch reads beyond an only offset that is the last, and may die of it."""
+    """With a single offset that is also the last, torch reads beyond it, and may crash."""
     weight, indices = session.send(torch.rand(3, 2)), session.send(torch.tensor([0, 1, 2, 1]))
     found = aten.embedding_bag(weight, indices, session.send(torch.tensor([0])), include_last_offset=True)
     assert found[0].shape == (0, 2)
@@ -231,7 +233,7 @@ def test_bags_without_an_end_are_not_tried_on_the_cpu(session):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_the_default_dtype_is_the_programs(session, dtype):
-    """Whatever the same operators gave before under another."""
+    """Results under another default dtype are not reused."""
 
     def run(x):
         return (
@@ -274,7 +276,7 @@ def test_what_goes_by_the_default_dtype_alone(session, name, dtype):
         if name in DEFAULT:
             like_torch(session, DEFAULT[name], x)
             like_torch(session, DEFAULT[name], x.float())
-            if dtype == torch.float64 and name != "linspace of a dtype":  # torch has no ranges of complex halves
+            if dtype == torch.float64 and name != "linspace of a dtype":  # torch has no ranges of complex32
                 like_torch(session, DEFAULT[name], x * (1 + 1j))
             return
         with pytest.raises(RuntimeError) as theirs:
@@ -287,7 +289,7 @@ def test_what_goes_by_the_default_dtype_alone(session, name, dtype):
 
 
 def test_a_meta_function_that_changes_its_arguments_changes_nothing_else(session):
-    """That of slow_conv_transpose2d gives its input a dimension in place."""
+    """The meta function of slow_conv_transpose2d adds a dimension to its input in place."""
     x = session.send(torch.ones(3, 3, 1))
     aten.slow_conv_transpose2d(x, session.send(torch.ones(3, 2, 1, 1)), [1, 1])
     assert (session.send(torch.ones(3, 3, 1)) + x).shape == (3, 3, 1)
@@ -303,7 +305,8 @@ FAILED_BEFORE = {
 
 @pytest.mark.parametrize("name", FAILED_BEFORE)
 def test_what_failed_on_the_server_before_is_raised_first(session, name):
-    """Where the client refuses the next operator, torch would not have come to it."""
+    """If an operator has failed on the server, its error is raised before a refusal of a later operator by the
+    client."""
     x = torch.tensor([1.0, 2.0])
     with pytest.raises(RuntimeError) as theirs:
         FAILED_BEFORE[name](x)
@@ -334,7 +337,8 @@ def test_an_empty_out_is_laid_out_as_the_cpu_does(session, name):
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("name", ["add", "mul", "pow", "clamp_min", "maximum", "lerp", "addcdiv"])
 def test_lists_with_a_number_are_laid_out_as_the_cpu_does(session, name, count):
-    """It is an operand in arithmetic, which orders the dimensions of a result, and an option elsewhere."""
+    """In arithmetic the number is an operand, which affects the order of a result's dimensions; elsewhere it is an
+    option."""
     operands = {"lerp": 2, "addcdiv": 3}.get(name, 1)
     strides = [(0, 2, 0, 1), (2, 2, 2, 1), (1, 2, 2, 1)]
     empty = [torch.empty_strided((2, 0, 1, 2), strides[(i + count) % 3]) for i in range(operands)]
@@ -342,13 +346,13 @@ def test_lists_with_a_number_are_laid_out_as_the_cpu_does(session, name, count):
     function = getattr(torch, f"_foreach_{name}")
     for tensors in (empty, flat):
         like_torch(session, lambda *given: function(*([x] for x in given), 2), *tensors)
-    if operands == 1:  # a number that converts what is in the list
+    if operands == 1:  # the number converts the tensors in the list
         whole = torch.ones(12, dtype=torch.int64).as_strided((1, 3, 1), (2, 2, 6))
         like_torch(session, lambda x: function([x], 1.5), whole)
 
 
 def test_operators_of_several_lists_are_sent(session):
-    """``Tensor[]`` is the type of each of the results, behind a name and a comma too."""
+    """In schemas, ``Tensor[]`` is the type of each result, also after a name and a comma."""
     parameter, gradient, ones = torch.rand(3), torch.rand(3), torch.zeros(3)
 
     def run(parameter, gradient, average, square, step):
@@ -437,7 +441,7 @@ def test_refusals_have_a_reason(session, reason):
 
 
 def test_equal_specs_are_one_object_while_one_is_alive():
-    """Programs compare what they return by the specs' identity, after any number of other shapes."""
+    """Programs compare specs of results by identity, after any number of other shapes."""
     first, count = shape_inference.spec_of(torch.empty(3, 4, device="meta")), len(shape_inference._SPECS)
     for n in range(shape_inference.MAX_CACHED + 10):
         shape_inference.spec_of(torch.empty(n, device="meta"))

@@ -1,4 +1,5 @@
-"""The same abuse of every transport, by strangers of one host: a right token from there gets in, and nothing is kept of them."""
+"""Abuse of every transport by unauthenticated connections of one host: a right token from there still works, and
+nothing is kept."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from torchnp.tests.rpc.server_pool import until
 
 TRANSPORTS = ("tcp", "tls", "grpc", "grpcs")
 HELLO_SECONDS = 1.5
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and settings without any
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # with an empty settings frame
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +51,13 @@ def served(request, authority, monkeypatch):
 
 
 def gets_in(served):
-    """A right token does, whatever goes on."""
+    """A right token is accepted, whatever else is going on."""
     with rpc.connect(served.where, token="sesame", timeout=30.0, **served.safe) as session:
         assert (session.send(torch.ones(3)) + 1).publish().tolist() == [2, 2, 2]
 
 
 def encrypted(served, connection):
-    """The connection after the handshake of TLS, where there is one."""
+    """Return the connection, after the TLS handshake if there is one."""
     if not served.safe:
         return connection
     context = ssl.create_default_context(cafile=served.ca)
@@ -74,7 +75,7 @@ def connected(served, stack, count):
 
 
 def is_closed(connection):
-    """Whether the server has closed its side, whatever it said before."""
+    """Return whether the server has closed its side, whatever it sent before."""
     connection.settimeout(0.01)
     try:
         while connection.recv(1 << 16):
@@ -111,7 +112,7 @@ def test_connections_that_say_too_little_lock_nobody_out(served, abuse):
     with contextlib.ExitStack() as stack:
         those = connected(served, stack, 40 if shakes and served.safe else 260)
         for i, connection in enumerate(those):
-            with contextlib.suppress(OSError):  # it has been closed for a later one
+            with contextlib.suppress(OSError):  # closed in favour of a later one
                 if shakes:
                     those[i] = connection = stack.enter_context(contextlib.closing(encrypted(served, connection)))
                 abuse(served, connection)
@@ -136,7 +137,7 @@ def test_a_byte_now_and_then_is_no_way_around_the_deadline(served):
 
 
 def test_one_host_takes_no_place_of_another(served):
-    """Of too many strangers, one of the host that has most goes."""
+    """If there are too many unauthenticated connections, one of the host with the most is closed."""
     strangers = auth_throttle.Strangers()
     with contextlib.ExitStack() as stack:
         connected(served, stack, 200)
@@ -244,7 +245,7 @@ def test_watches_are_few_and_end(called, monkeypatch):
     assert full == 4
     gets_in(served)
     assert [list(w) for w in watches] == [[]] * len(watches)
-    assert time.monotonic() - begun > 2 * HELLO_SECONDS  # a watched connection is no stranger's
+    assert time.monotonic() - begun > 2 * HELLO_SECONDS  # a connection with a session is not limited
     assert next(watch(b"", timeout=60)) == b"\x08\x01"
 
 
@@ -270,7 +271,7 @@ def _frame(kind, stream, payload=b"", flags=0):
 
 
 def _headers(path):
-    """A request of HTTP/2, each of its headers in full."""
+    """Return an HTTP/2 request with each of its headers in full."""
     fields = {
         ":method": "POST",
         ":scheme": "http",
@@ -285,7 +286,7 @@ def _headers(path):
 @CALLS
 def test_a_call_that_takes_no_answer_loses_its_connection(called):
     served, _ = called
-    no_room = _frame(4, 0, b"\0\4\0\0\0\0")  # the initial window is 0
+    no_room = _frame(4, 0, b"\0\4\0\0\0\0")  # sets the initial window to 0
     call = _frame(1, 1, _headers(f"/{wire.GRPC_SERVICE}/Session"), 4) + _frame(0, 1, b"\0\0\0\0\3bad")
     with contextlib.ExitStack() as stack:
         (connection,) = connected(served, stack, 1)
@@ -320,14 +321,14 @@ def test_no_file_stays_open(served):
 
 
 def test_a_peer_that_does_not_close_is_not_waited_for():
-    """Nor does its connection cease to count before it is closed here."""
+    """It also counts until it is closed here."""
 
     async def closed():
         ours, theirs = socket.socketpair()
         with theirs:
             ours.setblocking(False)
             _, stream = await asyncio.get_running_loop().connect_accepted_socket(lambda: framing.ByteStream(0.2), ours)
-            stream.transport.write(bytes(1 << 24))  # that nobody takes
+            stream.transport.write(bytes(1 << 24))  # the peer does not read it
             await stream.close(b"last")
             return stream._closed or stream.transport.is_closing()
 

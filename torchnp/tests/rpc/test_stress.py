@@ -1,4 +1,4 @@
-"""Clients that die, lie, stall and crowd: a server outlives each of them, forgets what it held, and says why."""
+"""Clients that die, lie, stall or are too many: the server survives, frees their memory, and gives the reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SERVICE = ServerState(limits=rpc.Limits(lease_seconds=0.2))
 
 @pytest.fixture
 def server(caplog):
-    """A server whose sessions can be looked at, and which had no error of its own in the end."""
+    """A server whose sessions can be inspected, and which must end without errors of its own."""
     with caplog.at_level(logging.INFO), Server(SERVICE, max_clients=16) as running:
         yield running
         until(lambda: answers(running))
@@ -51,12 +51,12 @@ def answers(server):
     try:
         with rpc.connect(address(server)) as session:
             return (session.send(torch.ones(3)) + 1).publish().tolist() == [2, 2, 2]
-    except rpc.QuotaError:  # clients that left before they were accepted are still to go
+    except rpc.QuotaError:  # the server has not yet noticed clients that left before they were accepted
         return False
 
 
 def in_threads(n, work):
-    """``work(0)`` to ``work(n - 1)`` at once."""
+    """Run ``work(0)`` to ``work(n - 1)`` at once."""
     threads = [threading.Thread(target=work, args=(i,)) for i in range(n)]
     for t in threads:
         t.start()
@@ -83,7 +83,7 @@ def hello():
 
 
 def conversation():
-    """The messages of a session that sends, computes, deletes, syncs and publishes."""
+    """Return the messages of a session that sends, computes, deletes, syncs and publishes."""
     add = SERVICE.agreement.index["aten::add.Tensor"]
     ones = np.ones((2, 3), np.float32).tobytes()
     frames = [
@@ -102,7 +102,7 @@ def conversation():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_frames_with_wrong_bytes_harm_nobody(server, seed):
-    """One byte, or a run of them, of a good conversation changed, cut out or doubled."""
+    """Return a valid conversation with one byte, or a run of bytes, changed, cut out or doubled."""
     rng = random.Random(seed)
     with rpc.connect(address(server)) as other:
         x = other.send(torch.ones(3))
@@ -140,12 +140,13 @@ def test_lengths_that_lie(server):
 
 
 def test_the_reason_always_arrives(server):
-    """Also when the client has sent more than the server has read: a reset would take the reason with it."""
+    """The client gets the reason even if it has sent more than the server has read; a reset would discard the
+    reason."""
     for _ in range(25):
         with rpc.connect(address(server)) as session:
             x = session.send(torch.ones(3))
             session.sync()
-            with session.channel.owned:  # the transport is its thread's
+            with session.channel.owned:  # the session's thread owns the transport
                 session.channel.transport.send([b"\x91\x63", *[bytes(1000)] * 300])
             with pytest.raises(rpc.ProtocolError, match="malformed"):
                 x.publish()
@@ -182,7 +183,7 @@ def test_clients_that_leave_at_any_moment(server):
     frames = b"".join(map(wire.lengthened, conversation()))
     for cut in range(0, len(frames), 7):
         with raw_connection(server) as s:
-            if cut % 2:  # a reset in place of an end
+            if cut % 2:  # a reset instead of a FIN
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             s.sendall(frames[:cut])
     until(lambda: not server.sessions)
@@ -234,7 +235,7 @@ def test_sessions_that_come_and_go_in_threads(server):
                     assert x.publish()[0] == i + 30
                 if k % 3 != 2:
                     session.close()
-                del session, x  # the third is merely dropped
+                del session, x  # the third is only dropped
         except Exception as error:
             failures.append(error)
 
@@ -279,13 +280,13 @@ def test_a_server_that_dies_is_told_at_the_next_use():
         busy.sync()
     with pytest.raises(rpc.ConnectionLost, match="handles have no values"):
         x.publish()
-    with contextlib.suppress(rpc.ConnectionLost):  # raised if the idle thread has found out already
+    with contextlib.suppress(rpc.ConnectionLost):  # raised if the idle thread has noticed already
         y + 1
     until(lambda: busy.channel._dead is not None)
     for _ in range(2):
         with pytest.raises(rpc.ConnectionLost):
             y + 1
-    busy.close()  # told already
+    busy.close()  # raised before
     idle.close()
 
 
@@ -295,7 +296,7 @@ def test_work_that_a_dead_server_took_along_is_told_by_close():
         x = session.send(torch.ones(3))
         session.sync()
     with pytest.raises(rpc.ConnectionLost):
-        x + 1  # raises if the idle thread has found out already
+        x + 1  # raises if the idle thread has noticed already
         session.close()
     session.close()
 
@@ -354,12 +355,15 @@ def test_a_program_with_many_open_files(server):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("allow", [None, ["aten::[a-g]*"]], ids=["everything", "allow-list"])
 def test_hostile_frames_bring_nothing_about(allow):
-    """They cause no crash, hang, growth, foreign byte or unchecked operator. `hostile_client` can run many more."""
+    """Hostile frames cause no crash, hang, growth, foreign byte or unchecked operator.
+
+    `hostile_client` can run many more.
+    """
     hostile = Hostile(3 if allow else 2, allow)
     hostile.attack(3000)
     assert not hostile.faults + hostile.differences
     assert hostile.counts["fatal"] > 200 and hostile.counts["refused as op"] > 500
-    assert len(hostile.told) >= 20  # each kind in words of its own
+    assert len(hostile.told) >= 20  # at least twenty different messages
 
 
 OFTEN = ("add.Tensor", "add_.Tensor", "mul.Scalar", "mm", "sum.dim_IntList", "view", "slice.Tensor", "select.int",
@@ -367,7 +371,7 @@ OFTEN = ("add.Tensor", "add_.Tensor", "mul.Scalar", "mm", "sum.dim_IntList", "vi
 
 
 class Closely(Hostile):
-    """Sends the same few operators again and again, to a server and to one that looks at each as if it were new."""
+    """Sends the same few operators repeatedly, to a server and to one that checks each as if it were new."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

@@ -1,4 +1,4 @@
-"""When replies about private data come."""
+"""When replies about private data are sent."""
 
 from types import SimpleNamespace
 
@@ -15,14 +15,14 @@ from torchnp.rpc.server.session.server_state import ServerState
 
 @pytest.fixture
 def now(monkeypatch):
-    """The time, in a list."""
+    """Return the time, in a list."""
     found = [0.0]
     monkeypatch.setattr(timing, "time", SimpleNamespace(monotonic=lambda: found[0]))
     return found
 
 
 def due(schedule, *ran, client="c"):
-    """When the reply to a frame comes, in seconds from its beginning, and whether it is late."""
+    """Return when the reply to a frame is sent, in seconds from its beginning, and whether it is late."""
     for name, foreseen, took in ran:
         schedule.ran(name, foreseen, took)
     seconds, late = schedule.wait(client)
@@ -31,7 +31,7 @@ def due(schedule, *ran, client="c"):
 
 def test_what_is_on_time_comes_when_it_was_foreseen(now):
     schedule = Pace(0.005, Late())
-    assert schedule.wait("c") == (0.0, False)  # nothing private
+    assert schedule.wait("c") == (0.0, False)  # no private value is involved
     for took in (0.0, 0.001, 0.0049):
         assert due(schedule, ("exp", 0.001, took)) == (0.005, False)
     for took in (0.0, 0.03, 0.044):
@@ -48,7 +48,7 @@ def test_a_client_without_trust_waits_until_nothing_is_late(now):
     times = [due(Pace(0.005, late), ("gcd", 0.01, 0.3)) for _ in range(8)]
     assert times[0] == (0.32, True) and times[-1] == (0.32, False)
     assert sum(was for _, was in times) == 4
-    # By then what is quick takes as long.
+    # By then quick operators take as long.
     assert due(Pace(0.005, late), ("gcd", 0.01, 0.001)) == (0.32, False)
     assert due(Pace(0.005, late), ("gcd", 0.01, 0.001), client="other") == (0.02, False)
     now[0] += REGAIN * 4
@@ -63,7 +63,7 @@ def test_a_client_without_trust_waits_until_nothing_is_late(now):
 
 
 def test_an_operator_that_is_often_late_is_foreseen_to_take_longer(now):
-    """Sorting takes longer than of zeros, whatever the values."""
+    """Sorting takes longer on any values than on the zeros with which its time is predicted."""
     schedule = Pace(0.005, Late())
     found = [due(schedule, ("sort", 0.01, 0.07)) for _ in range(5)]
     assert found == [(0.08, True)] * 3 + [(0.08, False)] * 2
@@ -86,7 +86,7 @@ def played(connection, *ops):
 
 
 def test_a_kernel_s_time_does_not_say_what_its_values_are(monkeypatch):
-    """The greatest common divisor of two numbers of Fibonacci's takes forty times as long as that of others."""
+    """The greatest common divisor of two Fibonacci numbers takes forty times as long as that of other numbers."""
     slots = []
     n = 1 << 15
     data = np.where(np.arange(32)[:, None] % 2, 4660046610375530309, 1) * np.ones((1, n), np.int64)
@@ -108,5 +108,5 @@ def test_a_kernel_s_time_does_not_say_what_its_values_are(monkeypatch):
         played(connection, ("aten::gcd", 3 + 2 * bit, [wire.Handle(2 + 2 * bit), wire.Handle(1)]))
     zeros, ones = ([t for t in slots[-32:][start::4] if t] for start in (1, 3))
     assert len(zeros) == len(ones) == 8
-    # By then what is quick waits as long; a pause of the machine can make one reply late, and those after it.
+    # By then quick operators wait as long. A pause of the machine can make one reply late, and those after it.
     assert min(zeros) == min(ones) or max(zeros) == max(ones), slots

@@ -1,4 +1,4 @@
-"""TLS: what is encrypted computes the same, and each kind of wrong certificate is told in its own words."""
+"""TLS: encrypted sessions compute the same, and each kind of wrong certificate has its own message."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_server_process_with_certificates_from_the_command_line(ours):
 
 
 def test_nothing_is_readable_on_the_way(served, ours):
-    """What a program between client and server sees has neither lengths nor frames in it."""
+    """A program between client and server sees no lengths and no frames."""
     with Proxy(served.port) as proxy:
         with rpc.connect(f"tls://127.0.0.1:{proxy.port}", ca=ours.ca) as session:
             session.send(torch.full((100,), 2.0)).publish()

@@ -1,4 +1,5 @@
-"""Code that moves tensors to the device of others runs over handles: to where they are is nothing to do, elsewhere is refused."""
+"""Code that moves tensors to other tensors' devices runs over handles: a move to the same device does nothing, others
+are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ X = torch.arange(-2.0, 4.0).reshape(2, 3)
 LABELS = torch.tensor([1, 2])
 PLAIN = torch.ones(2, dtype=torch.float64)
 
-# Of a tensor with the values of X; those that give it back as it is.
+# Calls on a handle with the values of X that return the handle itself.
 ITSELF = {
     "device": lambda h: h.to(h.device),
     "string": lambda h: h.to("cpu"),
@@ -55,7 +56,7 @@ def test_to_where_it_is(session, name, inference):
         assert session.stats.round_trips == before
 
 
-# Casts, copies, and what is made beside a tensor.
+# Casts, copies, and tensors made on a handle's device.
 MADE = {
     "dtype": lambda h: h.to(dtype=torch.float64),
     "device, dtype": lambda h: h.to(h.device, torch.float16),
@@ -141,7 +142,7 @@ def test_a_device_that_does_not_exist_is_torchs_error(session):
 
 
 class Attention(nn.Module):
-    """Self-attention as public models write it, with masks and positions made beside what comes."""
+    """Self-attention as in public models, with masks and positions made on the input's device."""
 
     def __init__(self, size: int = 8, longest: int = 6) -> None:
         super().__init__()
@@ -206,7 +207,7 @@ def test_modules_are_cast_and_not_moved_away(session):
     assert all(isinstance(p, rpc.RPCTensor) for p in module.parameters())
     module(session.send(torch.ones(3, 2, dtype=torch.float64)).to(module[0].weight)).sum().backward()
     before = [p.detach().clone() for p in module.parameters()]
-    optimizer.step()  # it was made before the cast, and has the same parameters
+    optimizer.step()  # the optimizer was made before the cast, and has the same parameters
     assert not torch.equal(before[-1].publish(), module[1].bias.publish())
     for away in (lambda: module.to("meta"), lambda: module.cuda(), lambda: module.cpu()):
         with pytest.raises(rpc.ValueAccessError, match="publish"):

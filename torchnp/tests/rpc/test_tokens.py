@@ -1,4 +1,4 @@
-"""What the holders of tokens may do: datasets, releases, limits, sessions and operators."""
+"""The rights of tokens: datasets, releases, limits, sessions and operators."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_all_tokens_are_compared_whichever_is_presented(monkeypatch):
 
 @pytest.fixture(scope="module")
 def rights(tmp_path_factory):
-    """A server with three tokens, and what they are."""
+    """Return a server with three tokens, and the tokens."""
     ledger = tmp_path_factory.mktemp("rights") / "ledger.db"
     books = Ledger(ledger, create=True)
     books.set_budget("digits", 3.0, 1e-6)
     for name in ("alice", "bob"):
         books.set_budget("digits", 1.0, 1e-6, name)
-    books.close()  # a process that is forked must not have it open
+    books.close()  # a forked process must not have it open
     secrets = {name: new_token() for name in ("alice", "bob", "carol")}
     tokens = [
         Token("alice", hash_of(secrets["alice"])),
@@ -71,7 +71,7 @@ def test_a_token_sees_its_datasets_alone(rights):
         with rpc.connect(where, secrets[name]) as session:
             assert sorted(session.datasets) == names
     with rpc.connect(where, secrets["bob"]) as session:
-        id_ = session.channel.open("secret", make=int)  # what an honest client would not ask for
+        id_ = session.channel.open("secret", make=int)  # an honest client would not request this
         with pytest.raises(ValueError, match="the server has no dataset 'secret'"):
             session.channel.publish(id_)
     for wrong in (None, "wrong", secrets["bob"][:-1]):
@@ -115,7 +115,7 @@ def test_a_token_has_so_many_sessions(rights):
             rpc.connect(where, secrets["bob"])
         stack.enter_context(rpc.connect(where, secrets["alice"]))
         until_two[0].close()
-        for _ in range(5):  # a session that was closed is in nobody's way, although its process may still be there
+        for _ in range(5):  # a closed session does not count, although its process may still exist
             rpc.connect(where, secrets["bob"]).close()
 
 
@@ -166,5 +166,5 @@ def test_no_kernel_outside_of_the_list_runs_whatever_the_frame():
 
 
 def test_a_new_token_is_never_read_as_an_option():
-    """One that begins with a dash is no value of ``--token``."""
+    """A token that begins with a dash cannot be a value of ``--token``."""
     assert all(re.fullmatch("[0-9a-f]{64}", new_token()) for _ in range(200))

@@ -1,4 +1,5 @@
-"""What records programs (make_fx, linearize, torch.fx, jit.trace, torch.compile) records handles as tensors, or says what to do."""
+"""Tools that record programs (make_fx, linearize, torch.fx, jit.trace, torch.compile) record handles as tensors, or say
+what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ def session():
 
 
 def linearized(function):
-    """The derivative at the first tensor, by that tensor and two times by a tangent."""
+    """Compute the derivative at the first tensor, by that tensor and twice by a tangent."""
     return lambda x, y, t: [torch.func.linearize(lambda x: function(x, y), x)[1](v) for v in (x, t, 2 * t)]
 
 

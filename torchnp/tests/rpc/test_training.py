@@ -1,4 +1,5 @@
-"""Training over handles is what torch does: random numbers, models, optimizers, and what is left on the server."""
+"""Training over handles gives torch's results: random numbers, models, optimizers, and the objects left on the
+server."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from torchnp.tests.rpc.keyed_random import Keyed
 
 
 def draws(x):
-    """Some random operators over x, in turn."""
+    """Return some random operators over x, one after the other."""
     yield F.dropout(x, 0.3)
     yield torch.rand_like(x)
     yield x.clone().uniform_(-1, 1)
@@ -46,7 +47,7 @@ def test_random_numbers_are_those_of_keys_from_torchs_generator(session):
         seed(3)
         for a, b in zip(draws(h), want, strict=True):
             torch.testing.assert_close(a.publish(), b, rtol=1e-6, atol=3e-7)
-        assert torch.equal(torch.rand(3), local)  # which goes on from the same point
+        assert torch.equal(torch.rand(3), local)  # the local generator continues from the same point
 
 
 @pytest.mark.parametrize("n", range(5))
@@ -85,7 +86,8 @@ def test_a_generator_gives_the_numbers_and_moves_alone(session):
 
 
 def test_to_find_a_shape_draws_nothing(session, monkeypatch):
-    """Neither the first operator of a kind nor later ones draw, though the CPU runs those that meta lacks."""
+    """Neither the first call of an operator nor later ones draw, although the CPU runs those that the meta device
+    lacks."""
     monkeypatch.setattr(shape_inference, "OUTCOMES", {})
     alpha = session.send(torch.tensor([1.0, 2.0, 3.0]))
     for sample in (
@@ -120,7 +122,7 @@ def test_a_checkpoint_draws_the_same_mask_again(session):
 
 
 def test_sessions_do_not_disturb_each_other(session):
-    """What one session draws does not depend on what another does on its server in between."""
+    """A session's random numbers do not depend on what another session does on its server meanwhile."""
     with server_pool.session("local") as other:
         a, b = session.send(torch.zeros(50)), other.send(torch.zeros(50))
         g = torch.Generator().manual_seed(1)
@@ -183,11 +185,12 @@ def test_fused_transformer_routes_are_not_taken(session):
         attention = F.scaled_dot_product_attention(q, q, q, is_causal=True).publish()
     torch.testing.assert_close(got, want)
     torch.testing.assert_close(attention, F.scaled_dot_product_attention(x, x, x, is_causal=True))
-    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):  # which is not taken
+    # Handles do not use this backend.
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
         torch.testing.assert_close(F.scaled_dot_product_attention(q, q, q, is_causal=True).publish(), attention)
     assert torch._C._get_flash_sdp_enabled()
     assert torch._C._get_mkldnn_enabled()
-    # plain tensors and other wrappers go their own ways
+    # plain tensors and other wrappers are not affected
     lstm = nn.LSTM(4, 3)
     out, _ = lstm(torch.randn(2, 1, 4))
     assert "Mkldnn" in type(out.grad_fn).__name__
@@ -246,7 +249,7 @@ def test_the_other_optimizers_run_on_the_server_too(session, name):
 
 
 def test_what_training_code_does_around_a_step(session):
-    """Clipping, schedulers, checkpoints of states, conversions, autocast, activation checkpointing."""
+    """Clipping, schedulers, state checkpoints, conversions, autocast, activation checkpointing."""
     torch.manual_seed(0)
     x = torch.randn(6, 4)
     results = []
@@ -315,7 +318,7 @@ def test_modules_keep_ties_flags_and_buffers(session):
 
 
 def train(model, optimizer, x, y, steps):
-    """So many steps, after which nothing but the model and the optimizer's state is left of them."""
+    """After this many steps, only the model and the optimizer's state remain."""
     for _ in range(steps):
         optimizer.zero_grad(set_to_none=True)
         F.cross_entropy(model(x), y).backward()
@@ -337,7 +340,7 @@ def test_the_server_holds_nothing_that_the_client_dropped(session):
     later = steps(10)
     assert later.objects == first.objects
     assert later.object_bytes == first.object_bytes
-    # x, y, and three tensors per parameter: itself and two moments; views of them cost nothing
+    # x, y, and three tensors for each parameter: itself and two moments; views of them cost nothing
     parameters = sum(p.numel() for p in model.parameters())
     assert later.object_bytes == 12 * parameters + x.numel() * 4 + y.numel() * 8
 
@@ -372,5 +375,5 @@ def test_two_hundred_steps_leave_objects_and_memory_as_they_were():
         objects, nbytes, settled = after(50)
         *left, grown = after(200)
         assert left == [objects, nbytes]
-        assert len(settled) == len(grown) == 4  # this process, the server, its nursery, the session's worker
+        assert len(settled) == len(grown) == 4  # this process, the server, its fork server, the session's worker
         assert all(b - a < 8 << 20 for a, b in zip(settled, grown, strict=True)), (settled, grown)

@@ -1,4 +1,4 @@
-"""The remote tensor computes what torch computes: one suite over both transports."""
+"""The remote tensor computes the same as torch: one suite over both transports."""
 
 from __future__ import annotations
 
@@ -344,7 +344,7 @@ def test_inference_mode(session):
         h, hw = session.send(x), session.send(w)
         got = F.linear(h, hw).reshape(8).to(torch.float64).contiguous()
         want = F.linear(x, w).reshape(8).to(torch.float64)
-        torch.testing.assert_close(got.publish(), want, rtol=1e-4, atol=1e-6)  # of float32
+        torch.testing.assert_close(got.publish(), want, rtol=1e-4, atol=1e-6)  # for float32
 
 
 # ---------------------------------------------------------------- sending

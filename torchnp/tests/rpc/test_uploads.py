@@ -1,4 +1,5 @@
-"""Compressed and repeated uploads, and tensors that the server makes: same values, fewer bytes, nothing for an attacker."""
+"""Compressed and repeated uploads, and tensors made by the server: same values, fewer bytes, nothing useful for an
+attacker."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def digits(n: int) -> torch.Tensor:
 
 
 def sent(session: rpc.Session, x: torch.Tensor) -> float:
-    """What sending and publishing a tensor sends, for each of its bytes."""
+    """Return the bytes sent for sending and publishing a tensor, divided by its size."""
     before = session.stats.bytes_sent
     assert same_bits(session.send(x).publish(), x)
     return (session.stats.bytes_sent - before) / x.nbytes
@@ -35,7 +36,7 @@ def test_compressed_uploads(session):
     session.compress = True
     assert sent(session, digits(700_001)) < 0.35
     noise = torch.randn(300_000, generator=torch.Generator().manual_seed(0))
-    assert 1 < sent(session, noise) < 1.01  # it does not pay, and is sent as it is
+    assert 1 < sent(session, noise) < 1.01  # compression does not pay, so the tensor is sent as it is
     mixed = torch.cat([digits(300_000), noise])
     assert 0.5 < sent(session, mixed) < 0.9
     for x in (torch.zeros(()), torch.zeros(0, 3), torch.zeros(100), digits(24).reshape(4, 6).t(), torch.zeros(9) > 0):
@@ -45,14 +46,14 @@ def test_compressed_uploads(session):
 
 
 def test_replies_are_not_compressed(session):
-    """Their length tells nothing of their values, neither public nor an owner's."""
+    """The length reveals nothing about values, neither public ones nor an owner's."""
     session.compress = True
     received = []
     for x in (torch.zeros(100_000), torch.randn(100_000)):
         before = session.stats.bytes_received
         session.send(x).publish()
         received.append(session.stats.bytes_received - before)
-    assert abs(received[0] - received[1]) < 200 and min(received) > 400_000  # acknowledgements come in other batches
+    assert abs(received[0] - received[1]) < 200 and min(received) > 400_000  # acknowledgements are grouped differently
 
 
 def connection() -> Connection:
@@ -77,7 +78,7 @@ def packed(raw: bytes, size: int, shape=(1 << 20,), offset=0, id_=0) -> bytes:
     ids=["garbage", "nothing", "longer", "shorter", "cut off", "more after it", "a bomb"],
 )  # fmt: skip
 def test_wrong_compressed_chunks_end_the_session(raw, size):
-    """And none of them makes the server allocate more than a chunk beside the tensor itself."""
+    """The server allocates at most a chunk besides the tensor itself."""
     server = connection()
     frame = packed(raw, size)
     tracemalloc.start()
@@ -109,10 +110,11 @@ def test_the_same_content_is_sent_once(session):
     assert sent(session, x) > 1
     assert sent(session, x.clone()) < 0.01 and session.stats.bytes_reused == x.nbytes
     first = session.send(x)
-    first.add_(1)  # a copy of its own
+    first.add_(1)  # each upload is a separate copy
     assert sent(session, x) < 0.01
     assert torch.equal(first.publish(), x + 1)
-    for other in (x.view(torch.int32), x.reshape(500, 100), x.t()):  # the same bytes, as something else
+    # The same bytes with another dtype, shape or strides.
+    for other in (x.view(torch.int32), x.reshape(500, 100), x.t()):
         assert sent(session, other) > 1
     turned = x.t()
     assert session.send(turned).stride() == turned.stride() and sent(session, turned) < 0.01
@@ -128,7 +130,7 @@ def test_the_oldest_content_is_dropped(session):
     for x in (*parts, parts[2], parts[1]):
         session.send(x)
     assert session.stats.bytes_reused == 2 * parts[0].nbytes
-    assert sent(session, parts[0]) > 1  # it was the oldest
+    assert sent(session, parts[0]) > 1  # it was the oldest, so it was dropped
     assert session.sync().objects == before + 2
     session.cache_bytes = 0
     assert sent(session, parts[0]) > 1
@@ -149,7 +151,7 @@ def test_what_found_no_room_is_not_kept():
 
 
 def test_sessions_share_nothing():
-    """So nobody finds out by a short upload what another client has sent."""
+    """So a short upload cannot reveal what another client has sent."""
     state = ServerState()
     from torchnp.rpc.client.transports.transport import InProcess
 

@@ -1,4 +1,4 @@
-"""Frames, the decoder under bad input, and what a connection does with frames that should not come. No torch."""
+"""Frames, the decoder with bad input, and a connection's reaction to frames that should not come. No torch."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ for name, function in {
     TABLE[name] = function
 INDEX = wire.Agreement(TABLE).index
 H = wire.Handle
-# A loaded machine is no failure.
+# A loaded machine may take longer.
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
 class Client:
-    """Speaks to a connection frame by frame."""
+    """Sends frames to a connection, one by one."""
 
     def __init__(self, state: ServerState, hello: bool = True) -> None:
         self.connection, self.seq = Connection(state), 0
@@ -195,7 +195,7 @@ BAD = {
         "Expected `array` of length <= 64 - at `$[4]`",
     ),
     "long name": (msgspec.msgpack.encode([5, 0, 0, "x" * 300]), "Expected `str` of length <= 256 - at `$[3]`"),
-    "bad utf-8": (b"\x94\x05\x00\x00\xa1\xff", "utf-8"),  # Python's words before msgspec 0.23, then its own
+    "bad utf-8": (b"\x94\x05\x00\x00\xa1\xff", "utf-8"),  # before msgspec 0.23 Python's message, then msgspec's own
     "extension": (b"\x93\x06\xd4\x01\x00\x00", "Expected `int`, got `ext` - at `$[1]`"),
     "too long": (
         wire.encode(wire.Data(0, 0, "uint8", [wire.MAX_FRAME], [0], 0, bytes(wire.MAX_FRAME))),
@@ -533,7 +533,7 @@ def test_in_place_writes_are_in_all_views_and_fail_for_all(client):
 
 
 def test_what_was_good_once_is_not_taken_for_good():
-    """Operators whose arguments were found good go a shorter way, on which nothing may be missed."""
+    """Operators whose arguments have been checked take a shorter path, which must check everything else."""
     few = Token("few", allow=["aten::neg"], hash=hash_of("few"))
     state = ServerState(TABLE, {"x": np.ones(3)}, "secret", Limits(max_bytes=10_000), tokens=[few])
     client = Client(state, hello=False)

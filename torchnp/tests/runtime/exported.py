@@ -1,4 +1,4 @@
-"""Models that are exported for the tests of the runtime, each with its arguments and what of its sizes is dynamic."""
+"""Models exported for the tests of the runtime, each with its arguments and its dynamic sizes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Attention(nn.Module):
 
 
 class Tied(nn.Module):
-    """A language model of one block whose embedding is its head, a lifted constant, and a count of its calls."""
+    """A language model of one block, whose embedding is also its head, with a lifted constant and a counter of its
+    calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +64,7 @@ class Tied(nn.Module):
 
 
 class GRU(nn.Module):
-    """A recurrent net whose batch is dynamic, so that its first state is made from a size."""
+    """A recurrent net with a dynamic batch, so that its first state is made from a size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +75,7 @@ class GRU(nn.Module):
 
 
 class Experts(nn.Module):
-    """A mixture of experts: the best two by a gate."""
+    """A mixture of experts: a gate selects the best two."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +89,7 @@ class Experts(nn.Module):
 
 
 class Fourier(nn.Module):
-    """A filter in the frequencies of the last dimension."""
+    """A filter of the frequencies of the last dimension."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +141,8 @@ class StateSpace(nn.Module):
 
 
 class Sizes(nn.Module):
-    """Arithmetic of sizes, an integer argument, fixed arguments, gradients switched off, and results that are numbers."""
+    """Arithmetic with sizes, an integer argument, fixed arguments, gradients switched off, and results that are
+    numbers."""
 
     def forward(self, x: Tensor, pair: tuple[Tensor, Tensor], k: int, mode: str = "mean", extra: None = None) -> tuple:
         n = x.shape[0]
@@ -150,7 +152,7 @@ class Sizes(nn.Module):
 
 
 class Lookup(nn.Module):
-    """Sizes that depend on values, with the assertions about them."""
+    """Sizes that depend on values, with assertions about them."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         n = x.max().item()
@@ -160,7 +162,7 @@ class Lookup(nn.Module):
 
 
 class Exported(NamedTuple):
-    """A model with the arguments of its export, what is dynamic, and a second batch of another size."""
+    """A model with its arguments for the export, its dynamic sizes, and a second batch of another size."""
 
     model: Callable[[], nn.Module]
     args: Callable[[], tuple]
@@ -217,7 +219,7 @@ CASES = {
 
 
 def export(name: str) -> torch.export.ExportedProgram:
-    """The exported program of a case, the same each time."""
+    """Return the exported program of a case, the same each time."""
     torch.manual_seed(7)
     case = CASES[name]
     model = case.model().train(case.train)
@@ -225,7 +227,7 @@ def export(name: str) -> torch.export.ExportedProgram:
 
 
 def archive(program: torch.export.ExportedProgram) -> io.BytesIO:
-    """What ``torch.export.save`` writes."""
+    """Return the bytes that ``torch.export.save`` writes."""
     file = io.BytesIO()
     torch.export.save(program, file)
     file.seek(0)

@@ -1,4 +1,5 @@
-"""Files for `torchnp.load` that grow at one place: what a reader may spend is counted by the byte."""
+"""Files for `torchnp.load` that grow at one place; a reader's time and memory may grow only in proportion to the
+bytes."""
 
 import copy
 import json
@@ -12,7 +13,7 @@ NODE |= {"inputs": [{"name": "self", "arg": {"as_tensor": {"name": "input"}}, "k
 
 
 def grown(member, change):
-    """A maker of archives in which a change, given a size, has been made to one JSON member."""
+    """Return a function of n that makes an archive with one member changed by ``change(record, n)``."""
 
     def make(n):
         record = copy.deepcopy(RECORDS[member])
@@ -23,7 +24,7 @@ def grown(member, change):
 
 
 def at(*path):
-    """What stands at a path of the model, and below: the last key is kept for who writes there."""
+    """Return the container at a path of the model's JSON, and the last key of the path."""
 
     def find(record):
         for key in path:
@@ -38,12 +39,12 @@ call, signature = at("graph_module", "module_call_graph", 0, "signature"), at("g
 
 
 def raw(member, text):
-    """A maker of archives with a text in the place of a member."""
+    """Return a function that makes archives with a text as the content of one member."""
     return lambda n: hostile.pack(hostile.MEMBERS | {member: text(n).encode()})
 
 
 def chain(record, n, target="torch.ops.aten.relu.default", **more):
-    """Nodes of which each reads what the one before gives, in front of the others."""
+    """Insert nodes in front of the others, each of which reads the result of the one before."""
     made = []
     for i in range(n):
         node = copy.deepcopy(NODE) | {"target": target.format(i)} | more
@@ -83,7 +84,7 @@ def wide_spec(n, kind="builtins.list", context="null"):
 
 
 def long_keys(record, n):
-    """A long key above many leaves, which all have it in their paths."""
+    """A long key above many leaves, all of which have it in their paths."""
     inner = f'{{"type": "builtins.list", "context": "null", "children_spec": [{", ".join([LEAF] * n)}]}}'
     context = json.dumps(json.dumps(["k" * 50 * n]))
     given = f'{{"type": "builtins.dict", "context": {context}, "children_spec": [{inner}]}}'
@@ -142,7 +143,7 @@ def weights(record, n):
 
 
 def stored(n):
-    """Many small weights, of a member each."""
+    """Many small weights, each in its own member."""
     config = copy.deepcopy(RECORDS[WEIGHTS])
     for i in range(n):
         entry = copy.deepcopy(next(iter(config["config"].values())))

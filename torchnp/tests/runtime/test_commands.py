@@ -109,7 +109,8 @@ def test_requires_of_a_program_that_does_not_run(tmp_path, capsys):
     (tmp_path / "m.pt2").write_bytes(exported.archive(torch.export.export(Autocast(), (torch.ones(3),))).getvalue())
     assert main(["requires", str(tmp_path / "m.pt2")]) == 1
     out = capsys.readouterr().out
-    assert "torchnp does not run torch.ops.higher_order.wrap_with_autocast" in out and "aten::sin" in out  # inside it
+    # Within the higher-order operator.
+    assert "torchnp does not run torch.ops.higher_order.wrap_with_autocast" in out and "aten::sin" in out
     assert main(["run", str(tmp_path / "m.pt2")]) == 2
     assert "torch.ops.higher_order.wrap_with_autocast: a higher-order operator" in capsys.readouterr().err
 
@@ -118,7 +119,7 @@ MINE = {"aten::relu": np.abs, "aten::batch_norm": np.abs, "aten::flatten.using_i
 
 
 class Floats(Table):
-    """A backend that has no float32."""
+    """A backend without float32."""
 
     dtypes = frozenset({"float64"})
 
@@ -129,7 +130,7 @@ def doubles():
 
 def test_what_a_backend_lacks(capsys):
     here = "torchnp.tests.runtime.test_commands"
-    assert main(["requires", CONVNET, "--backend", f"{here}:MINE"]) == 0  # torch takes the other two apart
+    assert main(["requires", CONVNET, "--backend", f"{here}:MINE"]) == 0  # torch decomposes the other two
     out = capsys.readouterr().out
     assert f"{here}:MINE lacks nothing\nit has no kernel of aten::conv2d, aten::linear: run_decomp" in out
     assert main(["requires", CONVNET, "--backend", f"{here}:doubles", "--json"]) == 1

@@ -1,4 +1,5 @@
-"""What the executor computes in other ways than the table: near torch, and as the table where it leaves the work to it."""
+"""Operators that the executor computes differently from the table: close to torch, and equal to the table where it uses
+the table."""
 
 import io
 import multiprocessing
@@ -38,7 +39,7 @@ def test_max_pool(window):
         assert np.array_equal(found, wanted, equal_nan=True) and found.strides == wanted.strides
 
 
-# Images, channels, channels of the result, height and width, kernel, stride, padding: of each way that they are computed in.
+# Images, channels, output channels, height and width, kernel, stride, padding: one for each way of computing them.
 CONVOLUTIONS = {
     "points": (3, 20, 30, 9, 8, 1, 1, 0),
     "points in two parts": (2, 96, 96, 33, 31, 1, 1, 0),
@@ -96,7 +97,7 @@ def test_infinities_and_nan_are_where_torch_has_them(given):
 
 
 class Added(nn.Module):
-    """A sum of an image and a convolution of another, then what shows how it lies in memory."""
+    """Adds an image to a convolution of another one, and then uses operators that reveal the memory layout."""
 
     def __init__(self, last):
         super().__init__()
@@ -120,7 +121,7 @@ def test_sums_with_convolutions_are_laid_out_as_torch_does(last, formats):
     program = torchnp.load(file)
     found = program(x.numpy(), y.numpy())
     assert found.strides == wanted.strides and np.allclose(found, wanted, rtol=1e-5, atol=1e-5)
-    program(x.numpy() * np.inf, y.numpy())  # without a warning
+    program(x.numpy() * np.inf, y.numpy())  # must not warn
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -136,7 +137,7 @@ def test_large_images_are_pooled_by_parts(threads, monkeypatch):
 
 
 def test_products_keep_to_the_threads_of_their_parts():
-    """BLAS has one while convolutions run, however many parts these have, and as many as before after them."""
+    """BLAS uses one thread while convolutions run, however many parts they have, and as many as before afterwards."""
     seen = []
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         many = blas_threads()
@@ -151,7 +152,7 @@ def test_products_keep_to_the_threads_of_their_parts():
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_leaves_the_limit_of_blas_behind():
-    """The child has none of those who set it, and nobody's lock."""
+    """A forked child has none of the threads that changed the setting, and no lock of the parent."""
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
 
@@ -222,8 +223,11 @@ def test_attention(mask):
 
 
 def assert_left_to(kernels, found, given, torchs):
-    """The table's kernel was called, whose mean error is about torch's: of scores this large float32 keeps four digits,
-    so that the two differ by more than torch's tolerance, and by how much depends on the BLAS kernel."""
+    """The table's kernel was called.
+
+    Its result is compared with torch's by mean error against float64: for scores this large, float32 keeps four digits,
+    so the two results may differ by more than torch's tolerance.
+    """
     assert np.array_equal(found, kernels)
     exact = F.scaled_dot_product_attention(*(x.double() for x in given), scale=40.0)
     ours, theirs = ((torch.as_tensor(x) - exact).abs().mean() for x in (found, torchs))
@@ -240,7 +244,7 @@ def test_attention_of_extremes(score, value, mask):
     found = fast_linear_sdpa.attention(q.numpy(), k.numpy(), v.numpy(), None if m is None else m.numpy())
     torch.testing.assert_close(
         torch.from_numpy(found), F.scaled_dot_product_attention(q, k, v, m), rtol=1e-5, atol=0
-    )  # of 1,000 terms
+    )  # for sums of 1,000 terms
 
 
 @pytest.mark.parametrize("mask", ["none", "causal", "float", "far", "small masks"])
@@ -310,7 +314,8 @@ def test_refusals_of_recurrent_layers_are_the_tables(made):
 
 
 class Chained(nn.Module):
-    """Elementwise operators over all elements, of which two are read outside and some take smaller operands."""
+    """A chain of elementwise operators over all elements; two results are used outside, and some operators take smaller
+    operands."""
 
     def forward(self, x, row, column, number):
         a = x * row + column

@@ -1,4 +1,4 @@
-"""Programs with branches, loops, maps, scans and effects: torch's results, and refusals of operators that do not fit."""
+"""Programs with branches, loops, maps, scans and effects: torch's results, and errors for subgraphs that do not fit."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ class Branch(nn.Module):
 
 
 class OfSizes(nn.Module):
-    """A branch by a size, with a branch inside, whose results are several."""
+    """A branch that depends on a size, with another branch inside, and several results."""
 
     def forward(self, x):
         def small(x):
@@ -54,7 +54,7 @@ class Loop(nn.Module):
 
 
 class Newton(nn.Module):
-    """Square roots, until they are exact enough: values decide how often."""
+    """Iterates square roots until they are precise; values decide how often."""
 
     def forward(self, x):
         return while_loop(
@@ -130,7 +130,7 @@ def test_effects_happen(capsys):
         assert np.array_equal(ours(np.ones(2, "f4"), np.float32(2.5)), [2, 2])
         assert capsys.readouterr().out == "2.0 {and} 2.5, 3\n"
     ours = torchnp.load(exported.archive(torch.export.export(Asserted(), (torch.eye(2) + 1,)).run_decompositions()))
-    checks_inverse = parse(torch.__version__) >= (2, 13)  # before, torch left that check out
+    checks_inverse = parse(torch.__version__) >= (2, 13)  # before, torch did not check that
     assert ("aten::_linalg_check_errors" in {r.name for r in ours.requires()}) == checks_inverse
     with pytest.raises(RuntimeError, match="must be positive"):
         ours(-np.eye(2, dtype="f4"))
@@ -149,7 +149,7 @@ def tensor(name):
 
 
 def function(*inputs, reads=None):
-    """A graph inside a graph, which gives its first input, or what ``reads`` says."""
+    """Return a graph with an inner graph that returns its first input, or the value named by ``reads``."""
     inner = {"inputs": [*map(tensor, inputs)], "outputs": [tensor(reads or inputs[0])], "nodes": []}
     return {
         "as_graph": {"name": "f", "graph": {**inner, "tensor_values": dict.fromkeys(inputs, V), "sym_int_values": {}}}

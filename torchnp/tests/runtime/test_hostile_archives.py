@@ -1,4 +1,4 @@
-"""Damaged and hostile files: each is refused at once, with a reason, and without memory."""
+"""Damaged and hostile files: each is refused at once, with a reason, and without using much memory."""
 
 import copy
 import io
@@ -29,7 +29,7 @@ SECONDS, BYTES = 1.0, 20_000_000
 
 
 def pack(members, root=ROOT, method=zipfile.ZIP_STORED):
-    """An archive of members in the folder ``root``; a name that starts with ``=`` is used without the folder."""
+    """Return an archive of members in the folder ``root``; a name that starts with ``=`` is used without the folder."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as made:
         for name, data in members.items() if isinstance(members, dict) else members:
@@ -38,7 +38,7 @@ def pack(members, root=ROOT, method=zipfile.ZIP_STORED):
 
 
 def with_json(member, change):
-    """The good archive with one JSON member changed in place."""
+    """Return the valid archive with one JSON member changed in place."""
     record = json.loads(MEMBERS[member])
     change(record)
     return pack(MEMBERS | {member: json.dumps(record).encode()})
@@ -49,7 +49,7 @@ def graph(record):
 
 
 def setter(value, *path):
-    """A change: the field at a path set to a value, or taken away."""
+    """Return a change that sets the field at a path to a value, or removes it."""
 
     def change(record):
         for key in path[:-1]:
@@ -80,7 +80,7 @@ def spec_of(depth):
 
 
 def cycle(record):
-    """The first node reads what the last one gives."""
+    """Make the first node read the last one's result."""
     nodes = graph(record)["nodes"]
     nodes[0]["inputs"][0]["arg"] = copy.deepcopy(nodes[-1]["outputs"][0])
 
@@ -214,7 +214,7 @@ def bomb():
 
 
 def claim(size, field):
-    """The central directory's record of the first member claims another size (field 20: in the file, 24: as it is)."""
+    """Change a size of the first member in the central directory (field 20: compressed, 24: uncompressed)."""
     data = bytearray(GOOD)
     at = zipfile.ZipFile(io.BytesIO(GOOD)).start_dir
     for f in field:
@@ -297,14 +297,14 @@ FILES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def table():
-    """The table is read once, by whoever asks first: that is no file's time or memory."""
+    """Load the table first, so that its time and memory do not count for a file."""
     return torchnp.load(io.BytesIO(GOOD))
 
 
 @pytest.mark.parametrize("opened", [True, False], ids=["opened", "by its path"])
 @pytest.mark.parametrize("what", FILES)
 def test_it_is_refused_at_once(what, opened, tmp_path):
-    """A file that the caller has opened is read, and one that is named is mapped."""
+    """A file that the caller has opened is read, and a file given by name is mapped."""
     data = io.BytesIO(FILES[what]())
     if not opened:
         path = tmp_path / "model.pt2"
@@ -323,7 +323,8 @@ def test_it_is_refused_at_once(what, opened, tmp_path):
 
 
 def refused_in(data):
-    """Seconds of this thread until a file is refused: what else the machine and the process do is no file's time."""
+    """Return the seconds of this thread until a file is refused; other work of the machine and the process does not
+    count."""
     if isinstance(data, io.BytesIO):
         data.seek(0)
     start = time.thread_time()
@@ -339,13 +340,13 @@ def test_two_members_of_one_name(recwarn):
 
 
 def test_the_good_file_is_read():
-    """What the hostile ones are made of, packed by the same function."""
+    """The valid members, packed by the same function, can be loaded."""
     assert torchnp.load(io.BytesIO(pack(MEMBERS))).inputs == {"input": "float32[s31, 1, 6, 6]"}
     assert torchnp.load(io.BytesIO(with_json(MODEL, lambda record: None)))
 
 
 def test_a_weight_that_ends_behind_the_file(tmp_path):
-    """A member whose header claims that its bytes begin later than they do."""
+    """A member whose header gives a later offset for its bytes than the true one."""
     data, path = bytearray(GOOD), tmp_path / "model.pt2"
     at = zipfile.ZipFile(io.BytesIO(GOOD)).getinfo(f"{ROOT}/data/weights/weight_0").header_offset
     for longer in (64, 65520):

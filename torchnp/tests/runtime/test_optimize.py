@@ -1,4 +1,4 @@
-"""Programs that are made quicker give torch's results; with ``exact=True`` they have the bits of the table's kernels."""
+"""Optimized programs give torch's results; with ``exact=True`` they have the same bits as the table's kernels."""
 
 import io
 
@@ -26,7 +26,7 @@ def norm(n):
 
 
 class Residual(nn.Module):
-    """Convolutions of all kinds with batch norm, sums in place and not, and pooling to one point."""
+    """Convolutions of all kinds with batch norm, sums in place and out of place, and pooling to one point."""
 
     def __init__(self, inplace=False):
         super().__init__()
@@ -45,7 +45,7 @@ class Residual(nn.Module):
 
 
 class Shown(nn.Module):
-    """Results whose layout is seen, and one that two nodes read."""
+    """Results whose memory layout is visible, and a result that two nodes read."""
 
     def __init__(self):
         super().__init__()
@@ -67,7 +67,7 @@ class Recurrent(nn.Module):
 
 
 class Attention(nn.Module):
-    """Heads that see what is before them, and a layer norm."""
+    """Attention heads with a causal mask, and a layer norm."""
 
     def __init__(self):
         super().__init__()
@@ -79,7 +79,7 @@ class Attention(nn.Module):
 
 
 class Constants(nn.Module):
-    """Numbers that depend on no input, one of which is written to and one handed out."""
+    """Numbers that do not depend on any input; one is written to, and one is returned."""
 
     def __init__(self):
         super().__init__()
@@ -132,7 +132,7 @@ def leaves(tree):
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_torchs(name, decomposed):
     ours, theirs, x = load(name, decomposed)
-    for _ in range(2):  # what is computed in place is no constant
+    for _ in range(2):  # a second call: tensors written in place must not be kept as constants
         given = x.numpy().copy(order="K")
         with torch.no_grad():
             expected = leaves(theirs(x))
@@ -181,17 +181,17 @@ def test_neighbours_become_one_call():
         "aten::conv2d batch_norm relu", "aten::conv2d batch_norm", "aten::conv2d batch_norm relu", "aten::add.Tensor relu",
     ]  # fmt: skip
     convolutions = [f for _, _, f in seen if isinstance(f, Convolution)]
-    assert [f.channels_last for f in convolutions] == [True] * 4  # nobody sees how they lie
+    assert [f.channels_last for f in convolutions] == [True] * 4  # their layout is not visible
     convolutions = [f for _, _, f in functions("seen") if isinstance(f, Convolution)]
     assert [f.channels_last for f in convolutions] == [False]
     kept = {target for target, *_ in functions("seen")}
-    assert {"aten::batch_norm", "aten::relu", "aten::conv2d"} <= kept  # of what two nodes read
+    assert {"aten::batch_norm", "aten::relu", "aten::conv2d"} <= kept  # two nodes read these results
 
 
 def test_constants_are_computed_once():
     kept = [target for target, *_ in functions("constants")]
     assert "aten::tril" not in kept and "aten::arange" not in kept
-    assert {"aten::add_.Tensor", "aten::zeros", "aten::sin"} <= {*kept}  # written, or handed out
+    assert {"aten::add_.Tensor", "aten::zeros", "aten::sin"} <= {*kept}  # not constants: written to, or returned
 
 
 def test_what_training_writes_is_no_constant():
@@ -255,7 +255,7 @@ def test_calls_do_not_grow_the_process():
     for _ in range(50):
         ours(array)
     growth = []
-    for _ in range(3):  # what calls leave behind grows each time; what other tests left is freed once
+    for _ in range(3):  # memory that calls leak grows each time; what other tests left is freed once
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for _ in range(450):
             ours(array)

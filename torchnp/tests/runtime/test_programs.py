@@ -1,4 +1,4 @@
-"""Exported programs on the table: torch's results, in torch's structure, with what torch writes and refuses."""
+"""Exported programs on the table: torch's results in torch's structure, and torch's writes and errors."""
 
 import io
 import re
@@ -26,7 +26,8 @@ def arrays(tree):
 
 
 def same(ours, theirs, what=""):
-    """Equal structures, dtypes, shapes and strides; values within torch's own tolerance for the dtype."""
+    """Assert equal structures, dtypes, shapes and strides; values must be within torch's own tolerance for the
+    dtype."""
     found, spec = pytree.tree_flatten(ours)
     expected, wanted = pytree.tree_flatten(theirs)
     assert spec == wanted, what
@@ -63,7 +64,7 @@ def test_as_exported(name):
 
 @pytest.mark.parametrize("name", ["training", "attention", "cnn", "gru", "transformer", "tied"])
 def test_decomposed_to_core_ops(name):
-    """Functional graphs: what is written to buffers and arguments comes out as a result."""
+    """In functional graphs, writes to buffers and arguments are extra results."""
     program = exported.export(name).run_decompositions()
     assert name not in ("training", "tied") or program.graph_signature.buffers_to_mutate
     compare(program, name)
@@ -184,7 +185,7 @@ def test_branches_that_were_not_taken_are_refused_as_torch_does():
             with pytest.raises((AssertionError, RuntimeError)) as found:
                 ours(*arrays(args), **arrays(kwargs))
             is_range = re.match(r"Expected input at \*args\[\d\]\.shape\[0\] to be [<>]= \d", str(found.value))
-            assert is_range or str(found.value) == str(error)  # a range has words of its own here
+            assert is_range or str(found.value) == str(error)  # the message for a range differs here
             refused += 1
         else:
             same(ours(*arrays(args), **arrays(kwargs)), expected)
@@ -305,13 +306,13 @@ def test_weights_are_mapped_and_what_is_written_to_them_stays_here(tmp_path):
             while isinstance(array.base, np.ndarray):
                 array = array.base
             assert isinstance(array.base.obj, mmap.mmap)
-    ours.state["0.weight"][:] = 0  # what the caller writes changes the program, and no file
+    ours.state["0.weight"][:] = 0  # the caller's write changes the program, but not the file
     assert not np.array_equal(ours(*arrays(args)), other(*arrays(args)))
     assert path.read_bytes() == before
 
 
 def test_the_committed_program():
-    """A file from the torch that this reader was written for, so that a reader of later torches still reads it."""
+    """Loads a file from the oldest supported torch, so that a reader for later versions can still read it."""
     file = Path(__file__).parents[1] / "data" / "convnet.pt2"
     program = torchnp.load(file)
     x = np.linspace(-1, 1, 2 * 1 * 6 * 6, dtype=np.float32).reshape(2, 1, 6, 6)

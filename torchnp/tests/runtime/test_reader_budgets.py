@@ -1,6 +1,6 @@
-"""What reading a file costs: twice the bytes take twice the work, and memory by the byte, whatever the bytes say.
+"""The cost of reading a file: work and memory grow in proportion to its bytes, whatever they contain.
 
-Work is counted, not timed: calls and lines that Python runs, which no machine and no neighbour changes.
+Work is counted, not timed: the calls and lines that Python runs, which do not depend on the machine or its load.
 """
 
 import io
@@ -21,13 +21,13 @@ from torchnp.runtime import ProgramError
 from torchnp.tests.runtime import reader_budgets
 from torchnp.tests.runtime import test_hostile_archives as hostile
 
-SMALL = 30_000  # bytes that a file has grown by at least, so that what is the same in all of them counts for little
-STEPS, BYTES = 40, 150  # lines of Python, and bytes of memory, by the byte of a file; most take a tenth of that
+SMALL = 30_000  # the least number of bytes by which a file grows, so that its constant part counts for little
+STEPS, BYTES = 40, 150  # lines of Python, and bytes of memory, per byte of a file; most files take a tenth of that
 FIXED = 3_000_000  # bytes of memory that a file of any size may take
 
 
 def read(data):
-    """Read a program, or have it refused."""
+    """Load a program, or accept its refusal."""
     try:
         torchnp.load(io.BytesIO(data))
     except ProgramError as error:
@@ -35,7 +35,8 @@ def read(data):
 
 
 def steps(work):
-    """Lines and calls that Python runs for some work, and the elements of lists that were searched or copied for it."""
+    """Count the lines and calls that Python runs for some work, and the elements of lists that were searched or copied
+    for it."""
     count = 0
 
     def count_line(frame, event, arg):
@@ -58,7 +59,7 @@ def steps(work):
 
 
 def refusing(function, *args):
-    """Work that ends with a file refused."""
+    """Return work that ends with the refusal of a file."""
 
     def work():
         with pytest.raises(ValueError):
@@ -68,7 +69,7 @@ def refusing(function, *args):
 
 
 def peak(work):
-    """Bytes that were taken at the most during some work."""
+    """Return the peak memory of some work, in bytes."""
     tracemalloc.start()
     try:
         work()
@@ -79,12 +80,12 @@ def peak(work):
 
 @pytest.fixture(scope="module", autouse=True)
 def table():
-    """The table is read once, by whoever asks first: that is no file's work."""
+    """Load the table first, so that it does not count as a file's work."""
     return torchnp.load(io.BytesIO(hostile.GOOD))
 
 
 def sizes_of(make):
-    """Two sizes, of which the second is twice the first, whose files have grown by enough."""
+    """Return two sizes, the second twice the first, for which the files have grown enough."""
     n = 125
     while len(make(2 * n)) < len(hostile.GOOD) + SMALL:
         n *= 2
@@ -102,7 +103,7 @@ def test_work_and_memory_grow_with_the_file(what):
 
 
 class Counted(str):
-    """A name that counts how often it is compared or hashed: what C code does with it shows in no trace."""
+    """A name that counts how often it is compared or hashed, because no trace shows that work of C code."""
 
     looked_at = 0
     __slots__ = ()
@@ -132,7 +133,7 @@ def test_names_are_compared_a_few_times_each():
 
 
 def test_names_of_a_signature_are_compared_a_few_times_each(monkeypatch):
-    """The fields that are names are counted names here, all through a load."""
+    """During a load, fields that are names become counted names."""
     from torchnp.runtime import graph, json_fields, loading
 
     real = json_fields.as_kind
@@ -169,7 +170,7 @@ def test_a_directory_that_says_another_count_is_refused():
 
 
 def test_zipfile_and_the_reader_agree():
-    """Members of the kinds that writers make: comments, 64-bit records, other alphabets, deflate."""
+    """Members as other writers make them: with comments, 64-bit records, other encodings, deflate."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:
         made.comment = b"made by hand"
@@ -188,7 +189,7 @@ def test_zipfile_and_the_reader_agree():
 
 
 def npy(shape, data=b"", descr="'<f4'", order="False", version=b"\x01\x00", more=""):
-    """A .npy file with what it says of itself as it is given."""
+    """Return a .npy file with a given header."""
     text = f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, {more}}}\n".encode()
     length = struct.pack("<H" if version == b"\x01\x00" else "<I", len(text))
     return b"\x93NUMPY" + version + length + text + data
@@ -298,7 +299,7 @@ def test_good_arrays_are_read(tmp_path):
 
 
 def test_compressed_members_make_no_more_than_they_claim(tmp_path):
-    """A member that grows beyond its claim, and one that claims more than deflate can make."""
+    """A member that grows beyond its declared size, and one that declares more than deflate can make."""
     data = bytearray(npz([("x.npy", npy("(20000,)", bytes(80_000)))], zipfile.ZIP_DEFLATED))
     entry = data.index(b"PK\1\2")
     for size, words in ((1000, "has more than the 1000 bytes"), (2**31, "claims 2147483648 bytes, and has")):
@@ -311,7 +312,8 @@ def test_compressed_members_make_no_more_than_they_claim(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::SyntaxWarning")
 def test_bytes_changed_at_random(tmp_path):
-    """Good files of each kind with some bytes changed, taken away or put in: read or refused, in words, within memory."""
+    """Valid files of each kind with some bytes changed, removed or inserted are loaded, or refused with a message,
+    within the memory limit."""
     rng = np.random.default_rng(3)
     tensors = {"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
     text = json.dumps(tensors).encode()

@@ -1,4 +1,5 @@
-"""What people give `torchnp.load` that is no exported program: each is named, with what to do about it."""
+"""Files that people give `torchnp.load` but that are no exported programs: each error names the kind of file, and what
+to do."""
 
 import io
 import pickle

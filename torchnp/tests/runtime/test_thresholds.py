@@ -1,4 +1,5 @@
-"""Both sides of each size at which a loaded program takes another path: the size is set above and below what a model has."""
+"""Both sides of each size at which a loaded program switches to another path: the threshold is set above and below a
+model's sizes."""
 
 import io
 
@@ -65,7 +66,7 @@ def test_both_sides(key, limit, models, monkeypatch):
 
 
 def test_the_sizes_matter(models, monkeypatch):
-    """Other paths are taken: some bits differ."""
+    """The paths differ, and so do some bits."""
     data, x, _, _ = models[0]
     before = torchnp.load(io.BytesIO(data))(x)
     monkeypatch.setattr("torchnp.runtime.fast_conv_pooling._TAPS", ABOVE)

@@ -1,4 +1,4 @@
-"""Programs that update buffers at some places: they write in place, and give what torch gives."""
+"""Programs that update parts of buffers: they write in place, and give torch's results."""
 
 import tracemalloc
 
@@ -42,7 +42,7 @@ def added(self, x, at):
 
 
 def selected(self, x, at):
-    self.held[9] = x[0] - 1  # core programs choose by a mask
+    self.held[9] = x[0] - 1  # programs of core operators select by a mask
     return self.held[at] * 3
 
 
@@ -83,7 +83,7 @@ BODIES = [put, copied, added, selected, scattered, old_values, old_values_at_the
 
 
 def programs(module, tmp_path):
-    """Return the module's program, as it is exported and decomposed, and each with ``exact``."""
+    """Return the module's program, exported and decomposed, each with and without ``exact``."""
     at = torch.tensor([3, 7])
     exported = torch.export.export(module, (torch.ones(2, SIZE // 64), at))
     forms = {"plain": exported, "functional": exported.run_decompositions({}), "core": exported.run_decompositions()}
@@ -138,7 +138,7 @@ def test_a_replaced_buffer_and_one_that_is_an_argument(tmp_path):
         agree(program, module, x, at)
         program.state["held"] = program.state["held"].copy()
         agree(program, module, x, at)
-    for program in [*programs(Cache(put), tmp_path)][2:]:  # the first has torch's own writes, which refuse it
+    for program in [*programs(Cache(put), tmp_path)][2:]:  # the first has torch's own write, which refuses this
         held = program.state["held"]
         wanted = held.copy()
         wanted[[5, 4]] = wanted[4:6]

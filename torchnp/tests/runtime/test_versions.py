@@ -1,4 +1,4 @@
-"""Programs that each known version of torch has written: a linear layer, a softmax, a sum, and a size that is dynamic."""
+"""Programs written by each known version of torch: a linear layer, a softmax, a sum, and a dynamic size."""
 
 from pathlib import Path
 

@@ -16,7 +16,7 @@ from ....backends.torch_backend import TORCH_DTYPES
 from ....case import Case
 from ...task import reseed
 from ..recording import Recorder
-from .all_rows import ROWS
+from .table import ROWS
 
 SOURCE = "own"
 

@@ -342,9 +342,29 @@ DISTANCES = [
     *(f"s    cosine_similarity  (x(2,3), x(2,3), 1, {eps})" for eps in (0, -1e-9, NAN, INF)),
 ]  # fmt: skip
 
+# Singular values near the tolerance, and an operand that does not fit.
+RANKS = [
+    "s    linalg_matrix_rank.atol_rtol_float  (torch.cat([torch.diag(torch.tensor([1., 3e-6])), torch.zeros(50,2)]))",
+    "s    linalg_pinv.atol_rtol_float  (torch.cat([torch.diag(torch.tensor([1., 3e-6])), torch.zeros(50,2)]))",
+    "s    ormqr  (x(2,4,3), x(3,3), x(5,4,2))",
+]
+
 MATRICES = (
     "\n".join(
-        [*FAILURES, *UNPACKED, *BESIDE, *SOLVED, *LDL, *SQUARES, *NOTHING, *ADDED, *SHAPES, *EQUATIONS, *DISTANCES]
+        [
+            *FAILURES,
+            *UNPACKED,
+            *BESIDE,
+            *SOLVED,
+            *LDL,
+            *SQUARES,
+            *NOTHING,
+            *ADDED,
+            *SHAPES,
+            *EQUATIONS,
+            *DISTANCES,
+            *RANKS,
+        ]
     )
     + "\n"
 )

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 _STARTS = ("[1,1,2]), torch.tensor([0,1]", "[0,1,2,4]), torch.tensor([0,1,2,3]", "[[0,1,2]]), torch.tensor([0,1]")
 
+# ``out=`` forms of operators for which OpInfo has only the functional form.
+OUT = """
+s    _softmax.out  (x(3,4), 1, True, out=x(0))
+s    _log_softmax.out  (x(3,4), 1, True, out=x(0))
+s    hash_tensor.out  (x(3,4), mode=1, out=torch.zeros(0,dtype=torch.uint64))
+s    segment_reduce.out  (x(4,2), 'sum', indices=torch.tensor([0,1,1,2]), out=x(0))
+s    linalg_lu.out  (x(3,3), pivot=False, P=x(0), L=x(0), U=x(0))
+s    linalg_lu_factor.out  (x(3,3), pivot=False, LU=x(0), pivots=ints(0).int())
+s    linalg_lu_factor_ex.out  (x(3,3), pivot=False, LU=x(0), pivots=ints(0).int(), info=ints(0).int())
+s    _embedding_bag_per_sample_weights_backward.out  (x(2,3), x(4,3), torch.tensor([0,1,2]), torch.tensor([0,2]),
+         torch.tensor([0,0,1]), 1, out=x(0))
+"""
+
 # Parts of sparse tensors with more than one fault, or with too few or too many values.
 SPARSE = [
     *(f"-    _convert_indices_from_csr_to_coo  (torch.tensor({starts}))" for starts in _STARTS),
@@ -327,7 +340,7 @@ OVERLAPPING = [
     *(f"f   addcmul_  ({given}, p(1))" for given in _SHIFTED),
 ]
 
-TARGETS = "\n".join(
+TARGETS = OUT + "\n".join(
     (
         *OVERLAPPING,
         *AUDITED,

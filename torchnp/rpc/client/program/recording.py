@@ -93,7 +93,7 @@ class Recording:
         """
         self.gradients: list[Gradient] = []
         self.without: set[int] = set()  # id() of leaves without a gradient afterwards
-        self.free: list[weakref.ref] = []  # leaves without a gradient before; to an existing one the function would add
+        self.free: list[weakref.ref] = []  # leaves that had no gradient; an existing one would be added to
         self.added_to: list[tuple[weakref.ref, int]] = []
         for met in watch.met.values():
             if (t := met.tensor()) is None:

@@ -22,7 +22,7 @@ from torchnp.rpc.wire.programs import MAX_MADE
 
 TRIES = 4  # recorded calls within which two in a row must be alike
 KINDS = 16  # maximum number of argument kinds whose recordings are kept
-LOOK_AGAIN = 100  # in every call of this number, the function itself runs as a check
+LOOK_AGAIN = 100  # one call in this many runs the function itself, as a check
 
 
 class RemoteProgram:

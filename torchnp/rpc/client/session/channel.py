@@ -20,7 +20,7 @@ from torchnp.rpc.client.session.batch import BATCH_BYTES, BATCH_OPS, Batch
 from torchnp.rpc.client.session.pending import Defined, Sent
 from torchnp.rpc.client.session.session_thread import IDLE_SECONDS, leave, work
 from torchnp.rpc.client.tensor.publish import Quote
-from torchnp.rpc.client.transports.failures import last_word
+from torchnp.rpc.client.transports.error_frames import last_word
 from torchnp.rpc.client.transports.requests import (
     ANSWERS,
     Announced,
@@ -82,7 +82,7 @@ class Channel:
         # Only the thread uses the following attributes.
         self._sent, self._defined = Sent(transport.name, transport.window), Defined()
         self._requests = 0
-        self._open: dict[int, Request] = {}  # by number: sent, not answered, and the thread does not wait for them
+        self._open: dict[int, Request] = {}  # by number: sent and unanswered requests that the thread does not wait for
         self._task: ThreadTask | None = None
         self._batch = Batch()
         self.welcome = greeted(transport, agreement, token, timeout)

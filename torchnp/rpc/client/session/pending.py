@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from torchnp.rpc import wire
-from torchnp.rpc.client.transports.failures import as_exception
+from torchnp.rpc.client.transports.error_frames import as_exception
 from torchnp.rpc.client.transports.requests import ProgramCall, Where
 from torchnp.rpc.exceptions import ProtocolError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from torchnp.rpc import wire
-from torchnp.rpc.client.transports.failures import last_word
+from torchnp.rpc.client.transports.error_frames import last_word
 from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, ProtocolError, RPCError
 from torchnp.rpc.wire.keepalive import keep_alive
 

@@ -273,7 +273,7 @@ def matmul(a: Any, b: Any) -> RowArray:
         raise Unlabelled("a product of vectors")
     if dt.is_bool(a.dtype) or a.dtype != b.dtype:
         raise Unlabelled("a product of other dtypes")
-    place, *_ = _common((a, b))  # else rows of one operand would meet other rows of the other operand
+    place, *_ = _common((a, b))  # otherwise different rows of the operands could be combined
     if any(type(x) is RowArray and place == summed for x, summed in ((a, -1), (b, -2))):
         raise Unlabelled("rows are summed over")
     if place >= -2 and type(a) is type(b):

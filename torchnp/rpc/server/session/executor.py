@@ -21,9 +21,9 @@ from torchnp.rpc.server.privacy.disclosure import RAISED, Disclosure
 from torchnp.rpc.server.privacy.timing import Pace
 from torchnp.rpc.server.session.bounded_cache import BoundedCache
 from torchnp.rpc.server.session.check_arguments import END, MOST
-from torchnp.rpc.server.session.client_layout import laid_out
 from torchnp.rpc.server.session.error_text import error_text
 from torchnp.rpc.server.session.invocation import Invocation, results
+from torchnp.rpc.server.session.match_client_strides import laid_out
 from torchnp.rpc.server.session.object_store import Failure, ObjectStore, StoredObject
 from torchnp.rpc.server.session.overload_info import Served
 from torchnp.rpc.server.session.server_state import ServerState

@@ -15,7 +15,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.server.privacy import row_calls
 from torchnp.rpc.server.privacy.disclosure import substitute
 from torchnp.rpc.server.privacy.row_labels import Label
-from torchnp.rpc.server.session.client_layout import laid_out
+from torchnp.rpc.server.session.match_client_strides import laid_out
 from torchnp.rpc.server.session.object_store import StoredObject
 from torchnp.rpc.server.session.overload_info import Served
 

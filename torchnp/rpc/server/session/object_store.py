@@ -105,7 +105,8 @@ def root_of(array: np.ndarray) -> tuple[object, int]:
             nbytes = owner.nbytes
         base = getattr(owner, "base", None)
         if base is None and type(owner) is not np.ndarray:
-            base = getattr(owner, "owner", None)  # a kernel's view of all bytes of an array
+            # The array behind `kernels._memory._span`, which NumPy does not record as a base.
+            base = getattr(owner, "owner", None)
     return owner, nbytes
 
 

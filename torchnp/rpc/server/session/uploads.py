@@ -8,7 +8,7 @@ import numpy as np
 
 from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError, QuotaError
-from torchnp.rpc.server.session.client_layout import shaped
+from torchnp.rpc.server.session.match_client_strides import shaped
 from torchnp.rpc.server.session.object_store import ObjectStore
 
 

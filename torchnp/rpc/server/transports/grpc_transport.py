@@ -16,7 +16,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.process.link import ClientStream
 from torchnp.rpc.server.transports.auth_throttle import Strangers, host_of
-from torchnp.rpc.server.transports.grpc_relay import Inner, Relay
+from torchnp.rpc.server.transports.grpc_front_proxy import Inner, Relay
 from torchnp.rpc.server.transports.listen import Listener, ServerCertificates
 
 MAX_STREAMS = 16  # number of concurrent calls on one connection

@@ -1,10 +1,10 @@
-"""Templates for single overloads that the templates of their NumPy function in `mapping` do not fit."""
+"""Templates for single overloads that the templates of their NumPy function in `numpy_templates` do not fit."""
 
 from __future__ import annotations
 
 from itertools import product
 
-from .mapping import WINDOW
+from .numpy_templates import WINDOW
 
 SLICES = tuple(
     f"slot({dim}, slice({start}, {end}, {step}))"

@@ -1,4 +1,4 @@
-"""Constraints of slow convolutions, oneDNN and rarer pooling; see `opinfo_tests.generate.constraints.constraint`."""
+"""Constraints of slow and oneDNN convolutions, and of rarer pooling; see `opinfo_tests.generate.constraints.constraint`."""
 
 from __future__ import annotations
 
@@ -33,24 +33,7 @@ def fractional_gradient(whole: str, pooled: list[int]) -> ConstraintRule:
     return rule(f"fractional_max_pool{n}d_backward", args=args, dtypes="wide", wild=0)
 
 
-_TORCH_DIES = {"wild": 0, "mixed": 0, "wild_values": False}  # torch crashes for arguments that oneDNN does not support
-_CELL = {"input": T("t b i", "float32", "tame", layout="c"), "reverse": C((False, True)), "batch_sizes": C(([],)), "mode": C((2,)),
-         **{f"weight{i}": T(shape, "float32", "tame", layout="c") for i, shape in enumerate(("4*k i", "4*k k", "4*k", "4*k"))},
-         "hx_": T("b k", "float32", "tame", layout="c"), "cx_": T("b k", "float32", "tame", layout="c"),
-         "hidden_size": lambda c: c.size("k"), "num_layers": C((1,)), "train": C((False,))}  # fmt: skip
-
-# For gates whose shapes do not fit the states, torch reads out of bounds.
-_LSTM_GRADS = {"grad_hy": T("b k"), "grad_cy": T("b k", "same"), "input_gates": T("b 4*k", "same"),
-               "hidden_gates": T("b 4*k", "same"), "input_bias": T("4*k", "same"), "hidden_bias": T("4*k", "same"),
-               "cx": T("b k", "same"), "cy": T("b k", "same")}  # fmt: skip
-_GRU_GRADS = {"grad_hy": T("b k", layout="c"), "input_gates": T("b 3*k", "same"), "hidden_gates": T("b 3*k", "same"),
-              "hx": T("b k", "same"), "input_bias": T("3*k", "same"), "hidden_bias": T("3*k", "same")}  # fmt: skip
-_GATES = {"wild": 0, "mixed": 0, "sizes": dict.fromkeys("bk", (1, 4))}
-
 ROWS = (
-    rule("_thnn_differentiable_lstm_cell_backward", args=_LSTM_GRADS, dtypes="halffloat", **_GATES),
-    rule("_thnn_differentiable_gru_cell_backward", args=_GRU_GRADS, dtypes="halffloat", **_GATES),
-    rule("mkldnn_rnn_layer", args=_CELL, sizes=dict.fromkeys("tbik", (1, 4)), **_TORCH_DIES),
     # Sums of infinities, and of large terms that cancel, depend on the order of additions.
     rule("_slow_conv2d* slow_conv* thnn_conv2d", values="tame"),
     # torch does not compare the filter with kernel_size, and for a negative padding reads wrong columns.

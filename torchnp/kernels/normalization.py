@@ -1,4 +1,4 @@
-"""Layer, group and root-mean-square normalisation, weight normalisation and renorm."""
+"""Layer, group, root-mean-square and weight normalisation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from torchnp.kernels._reduction import TILE, add_reduce, row_dots, row_sums, sha
 from torchnp.kernels._spatial import is_channels_last
 from torchnp.kernels.numerics.fma import fma
 from torchnp.kernels.numerics.vector_tails import VECTOR
-from torchnp.kernels.vectornorm import linalg_vector_norm
 from torchnp.layout import stride_rules
 from torchnp.layout.apply import is_plain
 from torchnp.thresholds import Threshold
@@ -371,27 +370,6 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enable
     check_group(input, weight, bias, channels, num_groups, math.prod(input.shape[2:]))
     input = input if _in_format(input) else np.ascontiguousarray(input)
     return native_group_norm(input, weight, bias, n, channels, math.prod(input.shape[2:]), num_groups, eps)[0]
-
-
-@kernel("renorm", differs=["half-opmath"])
-def renorm(self, p, dim, maxnorm):
-    """The tensor with slices along ``dim`` scaled down to a p-norm of ``maxnorm`` if their norm is larger."""
-    check(not isinstance(p, complex), "renorm: p must be real-valued")
-    check(p > 0, "renorm: non-positive-norm not supported")
-    check(not isinstance(maxnorm, complex), "renorm: maxnorm must be real-valued")
-    check(maxnorm >= 0, f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
-    check(self.ndim > 1, f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
-    axis = wrap_dim(dim, self.ndim)
-    if self.dtype in (dt.float8_e4m3fn, dt.float8_e5m2):
-        dt.promote_types(self.dtype, dt.float32)
-    others = [i for i in range(self.ndim) if i != axis]
-    norms = linalg_vector_norm(inner(self) if dt.is_inexact(self.dtype) else self, p, others, True)
-    limit = norms.dtype.type(maxnorm)
-    # torch adds 1e-7 to the norm, so that the scaled slice stays below the limit.
-    scale = np.where(norms > limit, limit / (norms + norms.dtype.type(1e-7)), norms.dtype.type(1))
-    if dt.is_half(self.dtype):  # torch stores the factors in the half type
-        scale = inner(dt.cast(scale, self.dtype))
-    return dt.cast(inner(self) * scale, self.dtype)
 
 
 def _squares_of_rows(rows: ndarray) -> ndarray:

@@ -17,7 +17,7 @@ from torchnp.core.target import since
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels._reduction import add_reduce, row_dots, share_tiles
 from torchnp.kernels.batchnorm import WIDE, channel_dot, channel_sum, is_channels, per_channel
-from torchnp.kernels.norm import channels_last, check_layer, inner, mixed
+from torchnp.kernels.normalization import channels_last, check_layer, inner, mixed
 from torchnp.kernels.reduce import sum_dim
 from torchnp.layout.apply import is_plain
 from torchnp.thresholds import Threshold
@@ -32,9 +32,9 @@ def _like(value: ndarray, x: ndarray) -> ndarray:
 def _normalised_gradient(
     grad: ndarray, x: ndarray, mean: ndarray, rstd: ndarray, start: float, weight: ndarray | None = None
 ) -> ndarray:
-    """Return the gradient of matrices, given that of the normalised matrices.
+    """Return the gradient for the input ``x`` of a layer or group norm, given the gradient for its normalised values.
 
-    The weight is applied to the sums of rows, as in torch.
+    The last two dimensions are one group. The weight is applied to the sums of rows, as in torch.
     """
     share = 1 / grad.dtype.type(grad.shape[-2] * grad.shape[-1])
     total, along = np.add.reduce(grad, -1, keepdims=True, initial=start), row_dots(grad, x)[..., None]

@@ -1,10 +1,9 @@
-"""Variance, standard deviation, covariance and logsumexp."""
+"""Variance, standard deviation and covariance."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,14 +11,13 @@ import numpy as np
 
 from torchnp import dtypes as dt
 from torchnp.core.checks import check, refuse
-from torchnp.core.errors import not_implemented, output_shape
+from torchnp.core.errors import not_implemented
 from torchnp.core.fast_path import Quick, axes, within
 from torchnp.core.inplace_out_spec import Bound, WriteSpec, store
 from torchnp.core.python_scalars import number, real, single
 from torchnp.core.registry import kernel
 from torchnp.kernels._declare_rows import rows
-from torchnp.kernels._elementwise import int_to_float
-from torchnp.kernels._reduction import FEW, NOT_NUMERIC, add_reduce, axes_of, length_of, listed_axes, ones, ordered
+from torchnp.kernels._reduction import FEW, add_reduce, axes_of, length_of, listed_axes, ones, ordered
 from torchnp.kernels.arithmetic import div, mul, sub
 from torchnp.kernels.extrema import reduced_shape
 from torchnp.kernels.matmul import mm
@@ -224,78 +222,19 @@ def _spread(x, *, dim=None, unbiased=None, correction=None, keepdim=False, op, i
     return (spread, mean) if op.endswith("_mean") else spread
 
 
-for _name, _by_dim, _by_correction, _like, _doc in (
-    (
-        "var",
-        "var.dim",
-        "var.correction",
-        np.var,
-        "Sum of squared distances from the mean, divided by N - correction (1 if unbiased).",
-    ),
-    ("std", "std.dim", "std.correction", np.std, "Square root of `var`."),
-):
-    _twin, _writes = _quick(_name == "std"), WriteSpec(out=partial(_precheck_out, op=_name), skips_memory_check=True)
-    rows(_by_correction, _spread, _doc, like=_like, differs=_DIFFERS, quick=_twin, writes=_writes)
-    rows(_by_dim, _spread, _doc, like=_like, differs=_DIFFERS, writes=_writes)
-    rows(_name, _spread, _doc, like=_like, differs=["correction", "no-integers", "half-opmath", "variance-in-double"])
-rows(
-    "var_mean var_mean.dim var_mean.correction std_mean std_mean.dim std_mean.correction", _spread,
-    "`var` or `std`, and the mean.", differs=_DIFFERS,
-)  # fmt: skip
-
-# ---------------------------------------------------------------- logsumexp
-
-
-_OF_EXP = ["empty-dim", "int-to-default-float", "half-opmath", "logsumexp-of-infinity"]
-
-
-def _precheck_summed(bound: Bound, outs: list[ndarray]) -> tuple[int, ...]:
-    """Compute the result and write it to ``out=``: torch sums in the dtype of ``out=``, and checks that dtype first."""
-    x, d = bound["self"], outs[0].dtype
-    words = f"logsumexp(): Expected floating point type for result tensor, but got: {dt.scalar_name(d)}"
-    check(dt.is_inexact(d), words)
-    axes_of(bound["dim"], x.ndim)
-    refuse("max_values_cpu" if x.size else "exp_vml_cpu", int_to_float(x.dtype), dt.FLOAT8S)
-    if x.size and int_to_float(x.dtype) not in NOT_NUMERIC:
-        refuse("sum_cpu", d, NOT_NUMERIC)
-    check_target(outs[0])
-    return store(outs[0], _logsumexp(x, bound["dim"], bound["keepdim"], d))
-
-
-@kernel(
-    "logsumexp", "special_logsumexp", differs=_OF_EXP, writes=WriteSpec(out=_precheck_summed, skips_memory_check=True)
-)
-def logsumexp(self, dim, keepdim=False):
-    """log(sum(exp(x))) over dimensions, without overflow; -inf where all elements are -inf."""
-    return _logsumexp(self, dim, keepdim, int_to_float(self.dtype))
-
-
-def _logsumexp(x: ndarray, dim: Any, keepdim: bool, d: np.dtype) -> ndarray:
-    """Compute `logsumexp` with exponentials in ``x``'s dtype, and their sum and its logarithm in ``d``."""
-    axes, shape = axes_of(dim, x.ndim), x.shape
-    narrow = int_to_float(x.dtype)
-    refuse("max_values_cpu" if x.size else "exp_vml_cpu", narrow, dt.FLOAT8S)
-    refuse("exp_vml_cpu", narrow, (dt.complex32,))
-    # Here torch takes the maximum over no dimension at all, and then its result does not have the expected shape.
-    if axes is None and x.ndim and x.size and not keepdim:
-        raise output_shape((), (1,) * x.ndim)
-    x, wide = dt.cast(x, dt.opmath(narrow)), dt.opmath(d)
-    if x.size == 0:
-        refuse("log_vml_cpu", d, (*dt.FLOAT8S, dt.complex32))
-        return dt.cast(np.asarray(np.log(add_reduce(dt.cast(np.exp(x), wide), axes, keepdim))), d)
-    top = np.asarray(np.maximum.reduce(x.real, axes, keepdims=True))
-    top = np.where(np.isinf(top), top.dtype.type(0), top)
-    step = _rounding(narrow)
-    exps = dt.cast(step(np.exp(step(x - top))), wide)
-    step = _rounding(d)
-    total = step(np.log(step(add_reduce(exps, axes, True)))) + top
-    return dt.cast(total if keepdim else total.reshape(reduced_shape(shape, axes, False)), d)
-
-
-def _rounding(dtype: np.dtype) -> Callable[[Any], Any]:
-    """Return a function that rounds values to a half type's precision; for other dtypes it does nothing."""
-    return (lambda v: dt.cast(dt.cast(np.asarray(v), dtype), v.dtype)) if dt.is_half(dtype) else (lambda v: v)
-
+_VAR = "Sum of squared distances from the mean, divided by N - correction; correction is 1 by default."
+_STD = "Square root of `var`."
+_OF_ALL = ["correction", "no-integers", "half-opmath", "variance-in-double"]
+_VAR_OUT = WriteSpec(out=partial(_precheck_out, op="var"), skips_memory_check=True)
+_STD_OUT = WriteSpec(out=partial(_precheck_out, op="std"), skips_memory_check=True)
+rows("var.correction", _spread, _VAR, like=np.var, differs=_DIFFERS, quick=_quick(False), writes=_VAR_OUT)
+rows("var.dim", _spread, _VAR, like=np.var, differs=_DIFFERS, writes=_VAR_OUT)
+rows("var", _spread, _VAR, like=np.var, differs=_OF_ALL)
+rows("std.correction", _spread, _STD, like=np.std, differs=_DIFFERS, quick=_quick(True), writes=_STD_OUT)
+rows("std.dim", _spread, _STD, like=np.std, differs=_DIFFERS, writes=_STD_OUT)
+rows("std", _spread, _STD, like=np.std, differs=_OF_ALL)
+rows("var_mean var_mean.dim var_mean.correction", _spread, "`var`, and the mean.", differs=_DIFFERS)
+rows("std_mean std_mean.dim std_mean.correction", _spread, "`std`, and the mean.", differs=_DIFFERS)
 
 # ---------------------------------------------------------------- covariance
 

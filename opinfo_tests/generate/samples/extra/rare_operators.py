@@ -1,6 +1,10 @@
-"""Rows for differences, samplers, recurrent cells and backward operators that OpInfo lacks."""
+"""Rows for operators that OpInfo lacks: gradient, gamma samplers, recurrent cells, Sobol, Philox, some backwards."""
 
-SIGNALS = """
+import torch
+
+from torchnp.core.target import parse
+
+RARE = """
 fic  gradient.scalarint  (x(4,5), spacing=2)
 f    gradient.scalarint  (x(4,5), dim=-1, edge_order=2)
 fic  gradient.scalararray  (x(4,5), spacing=1.5, dim=[1,0])
@@ -35,15 +39,6 @@ s    _efficientzerotensor  ([4], dtype=torch.int64)
 s    _efficientzerotensor  ([2,0,3])
 s    _efficientzerotensor  ([5], dtype=torch.float64)
 s    _efficientzerotensor  ([2,2], dtype=torch.bool)
-s    _softmax.out  (x(3,4), 1, True, out=x(0))
-s    _log_softmax.out  (x(3,4), 1, True, out=x(0))
-s    hash_tensor.out  (x(3,4), mode=1, out=torch.zeros(0,dtype=torch.uint64))
-s    segment_reduce.out  (x(4,2), 'sum', indices=torch.tensor([0,1,1,2]), out=x(0))
-s    linalg_lu.out  (x(3,3), pivot=False, P=x(0), L=x(0), U=x(0))
-s    linalg_lu_factor.out  (x(3,3), pivot=False, LU=x(0), pivots=ints(0).int())
-s    linalg_lu_factor_ex.out  (x(3,3), pivot=False, LU=x(0), pivots=ints(0).int(), info=ints(0).int())
-s    _embedding_bag_per_sample_weights_backward.out  (x(2,3), x(4,3), torch.tensor([0,1,2]), torch.tensor([0,2]),
-         torch.tensor([0,0,1]), 1, out=x(0))
 s    _nnpack_spatial_convolution  (x(1,2,7,7), x(4,2,3,3), x(4), [1,1])
 s    _nnpack_spatial_convolution  (x(1,3,6,4), x(2,3,3,3), x(2), [1,1])
 s    _nnpack_spatial_convolution  (x(2,2,5,5), x(3,2,3,3), x(3), [1,1])
@@ -112,6 +107,9 @@ s    mkldnn_rnn_layer  (x(5,2,4), x(12,4), x(12,3), x(12), x(12), x(1,2,3), x(1,
 -    _sobol_engine_scramble_  (torch.quasirandom.SobolEngine(5).sobolstate, torch.randint(2,(5,30,30)), 3)
 -    _sobol_engine_scramble_  (torch.quasirandom.SobolEngine(2).sobolstate, torch.zeros(2,30,30,dtype=torch.int64), 2)
 -    _sobol_engine_scramble_  (torch.quasirandom.SobolEngine(3).sobolstate, torch.randint(2,(3,30,30)).tril(), 3)
+s    _convolution_double_backward  (x(1,2,5,5), x(2,2,2,2), x(2), x(1,2,3,3), x(2,2,2,2), x(1,2,5,5), [2], [1], [1], False, [0], 1, [True,True,True])
+s    _standard_gamma  (torch.tensor([0.0, float('nan'), 1.5, 0.5]))
+s    _sample_dirichlet  (torch.tensor([[0.0, 1.5, 0.5], [0.0, 0.0, 1.0]]))
 """
 
 # torch 2.14 and later have CPU kernels for these.
@@ -150,40 +148,7 @@ i    _philox_randint.out  (ints(9), torch.tensor([1,2],dtype=torch.uint64), None
 -    _philox_randint  (torch.zeros(9,dtype=torch.uint32), torch.tensor([1,2],dtype=torch.uint64), 0, 2**20)
 """
 
-# Operators for which torch has kernels only on other devices, or no CPU kernel that can be called directly.
-ELSEWHERE = [
-    "_fused_rms_norm_backward",
-    "batch_norm_stats",
-    "batch_norm_stats.out",
-    "batch_norm_elemt",
-    "batch_norm_elemt.out",
-    "batch_norm_gather_stats",
-    "batch_norm_gather_stats.out",
-    "batch_norm_gather_stats_with_counts",
-    "batch_norm_gather_stats_with_counts.out",
-    "batch_norm_backward_reduce",
-    "batch_norm_backward_reduce.out",
-    "batch_norm_backward_elemt",
-    "batch_norm_backward_elemt.out",
-    "_thnn_fused_lstm_cell",
-    "_thnn_fused_lstm_cell.out",
-    "_thnn_fused_lstm_cell_backward",
-    "_thnn_fused_lstm_cell_backward_impl",
-    "_thnn_fused_lstm_cell_backward_impl.out",
-    "_thnn_fused_gru_cell",
-    "_thnn_fused_gru_cell.out",
-    "_thnn_fused_gru_cell_backward",
-    "_thnn_fused_gru_cell_backward.out",
-    "linear_backward",
-    "linear_backward.out",
-    "matmul_backward",
-    "matmul_backward.out",
-    "max_pool2d_backward",
-    "max_pool2d_backward.out",
-    "_conv_depthwise2d",
-    "_conv_depthwise2d.out",
-    "conv_depthwise3d",
-    "conv_depthwise3d.out",
-    "_copy_from_and_resize",
-    "_copy_from_and_resize.out",
-]
+HAS_PHILOX = parse(torch.__version__) >= (2, 14)
+HAS_RANDINT = parse(torch.__version__) >= (2, 15)
+
+RARE_OPERATORS = RARE + PHILOX * HAS_PHILOX + PHILOX_RANDINT * HAS_RANDINT

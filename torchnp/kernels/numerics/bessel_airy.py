@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from torchnp.dtypes import cast, opmath
-from torchnp.kernels.numerics import cephes_tables as c
+from torchnp.kernels.numerics import bessel_airy_tables as c
 from torchnp.kernels.numerics.fma import fast_fma, fma, horner
 
 ndarray = np.ndarray

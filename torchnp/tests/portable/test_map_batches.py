@@ -12,7 +12,7 @@ dask = pytest.importorskip("dask")
 bags = pytest.importorskip("dask.bag")
 
 import torchnp  # noqa: E402
-from torchnp.portable import batches  # noqa: E402
+from torchnp.portable.dask import map_batches as batches  # noqa: E402
 from torchnp.tests.portable.exported import example, export, near, save  # noqa: E402
 
 

@@ -16,7 +16,7 @@ import torch
 import torchnp
 from torchnp.device import extension
 from torchnp.device._private import empty_on_device, storage_at, strided_on, swap_memory
-from torchnp.interop import convert
+from torchnp.interop import convert as cpu_convert
 from torchnp.interop._private import is_zero
 from torchnp.interop.convert import NUMPY_DTYPE, TORCH_DTYPE, address
 from torchnp.kernels._memory import window
@@ -105,7 +105,7 @@ def _without_owner(tensor: torch.Tensor) -> np.ndarray:
             f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE}:0 and "
             f"{tensor.device}!"
         )
-    return convert.to_numpy(tensor)
+    return cpu_convert.to_numpy(tensor)
 
 
 def bytes_of(storage: torch.UntypedStorage) -> np.ndarray:
@@ -117,7 +117,7 @@ def bytes_of(storage: torch.UntypedStorage) -> np.ndarray:
 
 def share_any(tensor: torch.Tensor) -> np.ndarray:
     """Return a device or CPU tensor as an array, for operators that accept both."""
-    return convert.to_numpy(tensor) if tensor.device.type == "cpu" else to_numpy(tensor)
+    return cpu_convert.to_numpy(tensor) if tensor.device.type == "cpu" else to_numpy(tensor)
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
@@ -162,7 +162,7 @@ def wrap(array: np.ndarray) -> torch.Tensor:
     """Return a device tensor on a writable array's memory; the array's strides must not be negative."""
     dtype = TORCH_DTYPE[array.dtype]
     if dtype is torch.complex32:
-        convert.warn_of_complex_halves()
+        cpu_convert.warn_of_complex_halves()
     shape = array.shape
     if array.flags.c_contiguous and array.size and 1 not in shape:
         tensor = empty_on_device(shape, dtype)

@@ -1,0 +1,37 @@
+"""Rows for reductions, scans, norms, histograms and scatters that expose wrong kernels."""
+
+# Values that exceed float16 when they are converted before the sum; zeros of both signs, dimensions, several errors at
+# once.
+REDUCTIONS = """
+-    cumsum  (torch.tensor([65520., -100.]), 0, dtype=torch.float16)
+-    cumsum  (x(3), 0, dtype=torch.bool)
+-    cumprod  (torch.tensor([65520., 0.01]), 0, dtype=torch.float16)
+-    logcumsumexp  (torch.tensor([65520., -100.]).half(), 0)
+-    sum.dim_IntList  (x(2,3,4), [0,2], dtype=torch.float8_e5m2)
+-    sum.dim_IntList  (x(2,3,4), [0,1], dtype=torch.float8_e5m2)
+-    mean.dim  (x(2,3,4), [0,2], dtype=torch.float8_e5m2)
+-    mean.dim  (x(2,3,4).transpose(0,1), [0,1], dtype=torch.float8_e5m2)
+-    sum.IntList_out  (x(2,3), [0], dtype=torch.float8_e5m2, out=x(3))
+-    mean.dtype_out  (x(2,3), dtype=torch.int32, out=x(1)[0].to(torch.float8_e5m2))
+-    mean.dtype_out  (ints(2,3), out=x(1)[0].to(torch.float8_e5m2))
+s    nansum  (x(2,3), [0,0,100])
+s    nanmean  (x(2,3), [0,0,100])
+f    aminmax  (x(2,0), dim=-1)
+f    amax  (x(2,0), [-1])
+s    linalg_vector_norm  (x(2,0), 1e39, [1])
+s    linalg_vector_norm  (x(2,0), -1e39, [1])
+f    _foreach_norm.Scalar  ([x(3), x(0)], float('-inf'))
+s    linalg_matrix_norm  (x(2,3,4), 1, [1,0], True)
+s    linalg_matrix_norm  (x(2,3,4), 2, [1,0], True)
+s    linalg_matrix_norm  (x(2,3,4), -1, [2,1])
+s    linalg_matrix_norm  (x(2,3,0), 1)
+s    linalg_matrix_norm.str_ord  (x(2,3,4), 'nuc', [1,0], True)
+s    scatter_reduce.two  (torch.tensor([-0., 0.]), 0, torch.tensor([0, 1]), torch.tensor([0., -0.]), 'amax')
+s    scatter_reduce.two  (torch.tensor([-0., 0.]), 0, torch.tensor([0, 1]), torch.tensor([0., -0.]), 'amin')
+s    index_reduce  (torch.tensor([-0., 0.]), 0, torch.tensor([0, 1]), torch.tensor([0., -0.]), 'amax')
+s    _histogramdd_from_bin_tensors  (x(9,2), [torch.tensor([-3.,-1.,2.,3.]), torch.tensor([-3.,0.,0.5,3.])], density=True)
+s    histogramdd.TensorList_bins  (x(9,2), [torch.tensor([-3.,-1.,2.,3.]), torch.tensor([-3.,0.,0.5,3.])], density=True)
+f    histc  (ends(6.0)[4:], 3)
+f    histc  (ends()[4:5], 3)
+f    histc  (ends()[5:6], 3)
+"""
