@@ -10,7 +10,6 @@ import ssl
 import threading
 import time
 import types
-import zlib
 from pathlib import Path
 
 import grpc
@@ -312,6 +311,26 @@ def test_a_method_whose_name_is_no_text_ends_its_own_connection_alone(called, ca
             until(lambda: is_closed(connection), 60)
         assert (kept + 1).publish().tolist() == [2, 2, 2]
     assert not [r for r in caplog.records if r.name != "grpc._cython.cygrpc" and "a-word" in r.getMessage()]
+    gets_in(served)
+
+
+@CALLS
+def test_a_watch_makes_nobody_known(called):
+    """Its connection may stay, and send no more than others before it says who it is."""
+    served, _ = called
+    with contextlib.ExitStack() as stack:
+        (connection,) = connected(served, stack, 1)
+        connection = stack.enter_context(contextlib.closing(encrypted(served, connection)))
+        watch = _frame(1, 1, _headers("/grpc.health.v1.Health/Watch"), 4) + _frame(0, 1, bytes(5), 1)
+        connection.sendall(PREFACE + watch)
+        heard = b""
+        while b"\0\0\0\0\2\x08\1" not in heard:
+            heard += (part := connection.recv(1 << 16))
+            assert part
+        with contextlib.suppress(OSError):
+            for _ in range(10_000):
+                connection.sendall(b"\0\0\x08\6\1\0\0\0\0" + bytes(8))
+        until(lambda: is_closed(connection))
     gets_in(served)
 
 

@@ -37,22 +37,37 @@ class Relay:
         self.host, self.peer = host, peer
         # Called when the first bytes arrive on an unauthenticated connection.
         self.spoke: Callable[[], object] = lambda: None
-        self._held = 0  # number of sessions and health watches on the connection
+        self._held = self._watches = 0  # numbers of sessions and health watches on the connection
         self._early = 0
         self._known, self._over = asyncio.Event(), asyncio.Event()
         self._unknown = asyncio.Event()
         self._unknown.set()
 
     def hold(self) -> None:
-        """Count a new session or watch, which keeps the connection alive."""
+        """Count a new session, which keeps the connection alive."""
         self._held += 1
         self._known.set()
         self._unknown.clear()
 
+    def hold_watch(self) -> None:
+        """Count a new health watch. It keeps the connection alive, whose client is still unauthenticated."""
+        self._watches += 1
+        self._known.set()
+        self._unknown.clear()
+
     def let_go(self) -> None:
-        """Remove a session or watch that has ended from the count."""
+        """Remove a session that has ended from the count."""
         self._held -= 1
-        if not self._held:
+        self._early = 0
+        self._forget()
+
+    def let_go_watch(self) -> None:
+        """Remove a health watch that has ended from the count."""
+        self._watches -= 1
+        self._forget()
+
+    def _forget(self) -> None:
+        if not self._held and not self._watches:
             self._early = 0
             self._known.clear()
             self._unknown.set()

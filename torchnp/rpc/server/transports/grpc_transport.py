@@ -202,7 +202,7 @@ class GrpcPort:
         if self._watches.total() >= MAX_WATCHES or self._watches[relay.host] >= MAX_WATCHES_OF_HOST:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there are as many watches as the server takes")
         self._watches[relay.host] += 1
-        relay.hold()
+        relay.hold_watch()
         try:
             yield self._status(request)
             with contextlib.suppress(TimeoutError):
@@ -210,7 +210,7 @@ class GrpcPort:
                     await self._stopping.wait()
                 yield self._status(request)
         finally:
-            relay.let_go()
+            relay.let_go_watch()
             self._watches[relay.host] -= 1
             self._watches += Counter()  # removes hosts with a count of 0
 
