@@ -10,6 +10,7 @@ import ssl
 import threading
 import time
 import types
+import zlib
 from pathlib import Path
 
 import grpc
@@ -311,6 +312,24 @@ def test_a_method_whose_name_is_no_text_ends_its_own_connection_alone(called, ca
             until(lambda: is_closed(connection), 60)
         assert (kept + 1).publish().tolist() == [2, 2, 2]
     assert not [r for r in caplog.records if r.name != "grpc._cython.cygrpc" and "a-word" in r.getMessage()]
+    gets_in(served)
+
+
+@CALLS
+def test_a_message_that_is_compressed_is_refused_before_it_is_unpacked(called):
+    served, _ = called
+    packed = zlib.compress(bytes(1000), wbits=31)
+    call = _headers(f"/{wire.GRPC_SERVICE}/Session", **{"grpc-encoding": "gzip"})
+    with contextlib.ExitStack() as stack:
+        (connection,) = connected(served, stack, 1)
+        connection = stack.enter_context(contextlib.closing(encrypted(served, connection)))
+        data = b"\1" + len(packed).to_bytes(4, "big") + packed
+        connection.sendall(PREFACE + _frame(1, 1, call, 4) + _frame(0, 1, data))
+        heard = b""
+        while b"grpc-status" not in heard:
+            heard += (part := connection.recv(1 << 16))
+            assert part
+    assert heard.partition(b"grpc-status")[2].startswith(b"\x0212")  # UNIMPLEMENTED
     gets_in(served)
 
 

@@ -36,6 +36,9 @@ _OPTIONS = [
     ("grpc.max_concurrent_streams", MAX_STREAMS),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 30_000),
+    # Some releases of gRPC unpack a message completely before they look at its length.
+    ("grpc.per_message_decompression", 0),
+    ("grpc.compression_enabled_algorithms_bitset", 1),
 ]
 # grpc.health.v1: field 1 is the service name in requests, and the status in replies.
 _SERVING, _NOT_SERVING, _UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
