@@ -86,6 +86,19 @@ def test_an_error_inside_the_server_is_logged_without_its_text(caplog, monkeypat
     assert WORDS not in caplog.text
 
 
+def test_text_lines_have_no_word_of_other_packages():
+    """gRPC, for example, logs a client's metadata that is no UTF-8."""
+    say = "import logging; from torchnp.rpc.server.monitoring.event_log import configure, note; configure();"
+    say += f"note(logging.INFO, 'serving', operators=3); logging.getLogger('grpc').error({WORDS!r})\n"
+    say += f"try: raise ValueError({WORDS!r})\nexcept ValueError: logging.getLogger('asyncio').exception({WORDS!r})"
+    told = subprocess.run([sys.executable, "-c", say], capture_output=True, text=True, check=True).stderr.splitlines()
+    assert [line.partition(",")[2].partition(" ")[2] for line in told] == [
+        "INFO torchnp.rpc: serving operators=3",
+        "ERROR grpc: a message",
+        "ERROR asyncio: a message",
+    ]
+
+
 def test_the_log_tells_nothing_of_private_values(caplog):
     caplog.set_level(logging.INFO, "torchnp.rpc")
     with rpc.local(datasets={"rows": np.array([9, 1])}) as s:

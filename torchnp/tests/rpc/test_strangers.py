@@ -11,6 +11,7 @@ import ssl
 import threading
 import time
 import types
+import zlib
 from pathlib import Path
 
 import grpc
@@ -270,9 +271,9 @@ def _frame(kind, stream, payload=b"", flags=0):
     return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
 
 
-def _headers(path):
+def _headers(path, **more):
     """Return an HTTP/2 request with each of its headers in full."""
-    fields = {
+    fields = more | {
         ":method": "POST",
         ":scheme": "http",
         ":path": path,
@@ -280,7 +281,8 @@ def _headers(path):
         "content-type": "application/grpc",
     }
     fields["te"] = "trailers"
-    return b"".join(b"\0" + bytes([len(k)]) + k.encode() + bytes([len(v)]) + v.encode() for k, v in fields.items())
+    texts = [(k.encode(), v.encode(errors="surrogateescape")) for k, v in fields.items()]
+    return b"".join(b"\0" + bytes([len(k)]) + k + bytes([len(v)]) + v for k, v in texts)
 
 
 @CALLS
@@ -294,6 +296,61 @@ def test_a_call_that_takes_no_answer_loses_its_connection(called):
         connection.sendall(PREFACE[:24] + no_room + call)
         until(lambda: is_closed(connection), 60)
         until(lambda: not served.server._strangers, 60)
+    gets_in(served)
+
+
+@CALLS
+def test_a_method_whose_name_is_no_text_ends_its_own_connection_alone(called, caplog):
+    served, _ = called
+    with rpc.connect(served.where, token="sesame", **served.safe) as session, contextlib.ExitStack() as stack:
+        kept = session.send(torch.ones(3))
+        session.sync()
+        for _ in range(2):
+            (connection,) = connected(served, stack, 1)
+            connection = stack.enter_context(contextlib.closing(encrypted(served, connection)))
+            path = f"/{wire.GRPC_SERVICE}/\udcff\udcfea-word-of-a-client's"
+            connection.sendall(PREFACE + _frame(1, 1, _headers(path), 4))
+            until(lambda: is_closed(connection), 60)
+        assert (kept + 1).publish().tolist() == [2, 2, 2]
+    assert not [r for r in caplog.records if r.name != "grpc._cython.cygrpc" and "a-word" in r.getMessage()]
+    gets_in(served)
+
+
+@CALLS
+def test_a_message_that_is_compressed_is_refused_before_it_is_unpacked(called):
+    served, _ = called
+    packed = zlib.compress(bytes(1000), wbits=31)
+    call = _headers(f"/{wire.GRPC_SERVICE}/Session", **{"grpc-encoding": "gzip"})
+    with contextlib.ExitStack() as stack:
+        (connection,) = connected(served, stack, 1)
+        connection = stack.enter_context(contextlib.closing(encrypted(served, connection)))
+        data = b"\1" + len(packed).to_bytes(4, "big") + packed
+        connection.sendall(PREFACE + _frame(1, 1, call, 4) + _frame(0, 1, data))
+        heard = b""
+        while b"grpc-status" not in heard:
+            heard += (part := connection.recv(1 << 16))
+            assert part
+    assert heard.partition(b"grpc-status")[2].startswith(b"\x0212")  # UNIMPLEMENTED
+    gets_in(served)
+
+
+@CALLS
+def test_a_watch_makes_nobody_known(called):
+    """Its connection may stay, and send no more than others before it says who it is."""
+    served, _ = called
+    with contextlib.ExitStack() as stack:
+        (connection,) = connected(served, stack, 1)
+        connection = stack.enter_context(contextlib.closing(encrypted(served, connection)))
+        watch = _frame(1, 1, _headers("/grpc.health.v1.Health/Watch"), 4) + _frame(0, 1, bytes(5), 1)
+        connection.sendall(PREFACE + watch)
+        heard = b""
+        while b"\0\0\0\0\2\x08\1" not in heard:
+            heard += (part := connection.recv(1 << 16))
+            assert part
+        with contextlib.suppress(OSError):
+            for _ in range(10_000):
+                connection.sendall(b"\0\0\x08\6\1\0\0\0\0" + bytes(8))
+        until(lambda: is_closed(connection))
     gets_in(served)
 
 

@@ -18,6 +18,9 @@ from torchnp.rpc.exceptions import AuthenticationError, ConnectionLost, Protocol
 LINGER_SECONDS = 1.0  # time that the server has to end the call
 _OPTIONS = [
     ("grpc.max_receive_message_length", wire.MAX_MESSAGE),
+    # Frames are not compressed, and old releases of gRPC unpack a message before they look at its length.
+    ("grpc.per_message_decompression", 0),
+    ("grpc.compression_enabled_algorithms_bitset", 1),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),  # a server that does not answer a ping in this time counts as lost
     ("grpc.http2.max_pings_without_data", 0),

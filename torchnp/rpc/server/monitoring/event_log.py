@@ -77,11 +77,26 @@ class _Json(logging.Formatter):
         return json.dumps(line | getattr(record, "fields", {}), default=str)
 
 
+class _Plain(logging.Formatter):
+    """Formatter that writes one line of text per record. Of other packages' records it writes as little as `_Json`.
+
+    Their messages may have text from a client: gRPC, for example, logs metadata that is no UTF-8.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        if not hasattr(record, "event"):
+            bare = {"msg": "a message", "args": None, "exc_info": None, "exc_text": None, "stack_info": None}
+            record = logging.makeLogRecord(record.__dict__ | bare)
+        return super().format(record)
+
+
 def configure(level: str = "INFO", form: str = "text") -> None:
     """Log to this process's standard error, as text or JSON."""
     handler = logging.StreamHandler()
-    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(_Json() if form == "json" else plain)
+    handler.setFormatter(_Json() if form == "json" else _Plain())
     logging.basicConfig(level=level, handlers=[handler])
 
 

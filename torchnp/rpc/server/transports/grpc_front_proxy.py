@@ -1,4 +1,4 @@
-"""A relay that accepts connections and forwards their bytes to the gRPC server on an internal socket.
+"""A relay that accepts connections and forwards the bytes of each to a gRPC server on an internal socket.
 
 gRPC's core accepts connections without notifying Python. It cannot limit their number, their origin, or the time for
 which they may be silent. So this module accepts them, with the same rules as for TCP connections.
@@ -37,22 +37,37 @@ class Relay:
         self.host, self.peer = host, peer
         # Called when the first bytes arrive on an unauthenticated connection.
         self.spoke: Callable[[], object] = lambda: None
-        self._held = 0  # number of sessions and health watches on the connection
+        self._held = self._watches = 0  # numbers of sessions and health watches on the connection
         self._early = 0
         self._known, self._over = asyncio.Event(), asyncio.Event()
         self._unknown = asyncio.Event()
         self._unknown.set()
 
     def hold(self) -> None:
-        """Count a new session or watch, which keeps the connection alive."""
+        """Count a new session, which keeps the connection alive."""
         self._held += 1
         self._known.set()
         self._unknown.clear()
 
+    def hold_watch(self) -> None:
+        """Count a new health watch. It keeps the connection alive, whose client is still unauthenticated."""
+        self._watches += 1
+        self._known.set()
+        self._unknown.clear()
+
     def let_go(self) -> None:
-        """Remove a session or watch that has ended from the count."""
+        """Remove a session that has ended from the count."""
         self._held -= 1
-        if not self._held:
+        self._early = 0
+        self._forget()
+
+    def let_go_watch(self) -> None:
+        """Remove a health watch that has ended from the count."""
+        self._watches -= 1
+        self._forget()
+
+    def _forget(self) -> None:
+        if not self._held and not self._watches:
             self._early = 0
             self._known.clear()
             self._unknown.set()
@@ -124,61 +139,50 @@ class _Pipe(asyncio.Protocol):
 
 
 class Inner:
-    """The path of the gRPC server's Unix socket, in a private folder, and the relays to it.
-
-    Attributes
-    ----------
-    path : str
-        Path of the socket.
-    """
+    """A private folder for the Unix sockets of the gRPC servers, one for each connection."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="torchnp-"))
-        self.path = str(self._folder / "grpc")
         self._numbers = itertools.count()
-        self._relays: dict[str, Relay] = {}
 
-    def relay_of(self, peer: str) -> Relay | None:
-        """Return a connection's relay, which the name of its socket identifies."""
-        return self._relays.get(Path(peer).name)
+    def new_path(self) -> str:
+        """Return a path for a socket that no other connection has."""
+        return str(self._folder / f"c{next(self._numbers)}")
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    @contextlib.asynccontextmanager
-    async def carry(self, connection: socket.socket, relay: Relay, linger: float) -> AsyncIterator[None]:
-        """Relay bytes between a client and the gRPC server while the block runs.
 
-        Raises
-        ------
-        OSError
-            The gRPC server accepts no more connections.
-        """
-        loop = asyncio.get_running_loop()
-        number = f"c{next(self._numbers)}"
-        near = socket.socket(socket.AF_UNIX)
-        pipes: list[_Pipe] = []
-        self._relays[number] = relay
+@contextlib.asynccontextmanager
+async def carry(connection: socket.socket, path: str, relay: Relay, linger: float) -> AsyncIterator[None]:
+    """Relay bytes between a client and its gRPC server, which listens on a path, while the block runs.
+
+    Raises
+    ------
+    OSError
+        The gRPC server accepts no connection.
+    """
+    loop = asyncio.get_running_loop()
+    near = socket.socket(socket.AF_UNIX)
+    pipes: list[_Pipe] = []
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        keep_alive(connection)
+        near.setblocking(False)
         try:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            keep_alive(connection)
-            near.setblocking(False)
-            near.bind(str(self._folder / number))
-            try:
-                await loop.sock_connect(near, self.path)
-            finally:
-                os.unlink(self._folder / number)  # the socket keeps its name
-            for end, is_client in ((connection, True), (near, False)):
-                _, pipe = await loop.connect_accepted_socket(lambda c=is_client: _Pipe(relay, c), end)  # type: ignore[misc]
-                pipes.append(pipe)
-            pipes[0].other, pipes[1].other = pipes[1], pipes[0]
-            for pipe in pipes:
-                pipe.transport.resume_reading()
-            yield
+            await loop.sock_connect(near, path)
         finally:
-            del self._relays[number]
-            for pipe in pipes:
-                pipe.transport.close()  # bytes that are buffered are still sent
-                loop.call_later(linger, pipe.transport.abort)
-            for end in (connection, near)[len(pipes) :]:
-                end.close()
+            os.unlink(path)  # nobody else connects there
+        for end, is_client in ((connection, True), (near, False)):
+            _, pipe = await loop.connect_accepted_socket(lambda c=is_client: _Pipe(relay, c), end)  # type: ignore[misc]
+            pipes.append(pipe)
+        pipes[0].other, pipes[1].other = pipes[1], pipes[0]
+        for pipe in pipes:
+            pipe.transport.resume_reading()
+        yield
+    finally:
+        for pipe in pipes:
+            pipe.transport.close()  # bytes that are buffered are still sent
+            loop.call_later(linger, pipe.transport.abort)
+        for end in (connection, near)[len(pipes) :]:
+            end.close()

@@ -1,13 +1,18 @@
-"""The server's gRPC transport: one bidirectional streaming method and the health service, without generated code."""
+"""The server's gRPC transport: one bidirectional streaming method and the health service, without generated code.
+
+Each connection has a gRPC server of its own. A server of gRPC shuts down when its accepting loop raises, and a client can
+make it raise, with a method name that is no UTF-8. So it loses its own connection, and nobody else's.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from urllib.parse import unquote
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -16,13 +21,14 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.process.link import ClientStream
 from torchnp.rpc.server.transports.auth_throttle import Strangers, host_of
-from torchnp.rpc.server.transports.grpc_front_proxy import Inner, Relay
+from torchnp.rpc.server.transports.grpc_front_proxy import Inner, Relay, carry
 from torchnp.rpc.server.transports.listen import Listener, ServerCertificates
 
 MAX_STREAMS = 16  # number of concurrent calls on one connection
 MAX_WATCHES, MAX_WATCHES_OF_HOST = 32, 8
 WATCH_SECONDS = 600.0  # a health watch ends after this time; clients may call again
 LINGER_SECONDS = 2.0  # seconds in which a client must receive the last message
+GRACE_SECONDS = 0.5  # time that calls have to end when the port closes
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", wire.MAX_MESSAGE),
@@ -30,6 +36,9 @@ _OPTIONS = [
     ("grpc.max_concurrent_streams", MAX_STREAMS),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 30_000),
+    # Some releases of gRPC unpack a message completely before they look at its length.
+    ("grpc.per_message_decompression", 0),
+    ("grpc.compression_enabled_algorithms_bitset", 1),
 ]
 # grpc.health.v1: field 1 is the service name in requests, and the status in replies.
 _SERVING, _NOT_SERVING, _UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
@@ -62,49 +71,84 @@ class GrpcPort:
         self.port = self._listener.port
         self._strangers, self._seconds = strangers, seconds
         self._inner = Inner()
+        self._idle = contextlib.AsyncExitStack()
         self._relays: set[asyncio.Task] = set()
+        self._servers: set[grpc.aio.Server] = set()
+        self._stops: set[asyncio.Future] = set()  # of servers; they go on if their relay is cancelled once more
         self._watches: Counter[str] = Counter()
-        self._server = grpc.aio.server(options=[*_OPTIONS, ("grpc.server_handshake_timeout_ms", int(seconds * 1e3))])
-        where = f"unix:{self._inner.path}"
-        try:
-            if certificates is None:
-                self._server.add_insecure_port(where)
-            else:
-                cert, key, ca = certificates.contents()
-                credentials = grpc.ssl_server_credentials([(key, cert)], ca, ca is not None)
-                self._server.add_secure_port(where, credentials)
-        except RuntimeError as error:
-            self._inner.close()
-            raise OSError(f"cannot listen on {where}: {error}") from None
+        self._options = [*_OPTIONS, ("grpc.server_handshake_timeout_ms", int(seconds * 1e3))]
+        self._credentials: Any = None
+        if certificates is not None:
+            cert, key, ca = certificates.contents()
+            self._credentials = grpc.ssl_server_credentials([(key, cert)], ca, ca is not None)
         self._stopping = asyncio.Event()
 
     async def start(self, talk: Callable[[ClientStream, Relay, str, set[str]], Awaitable[None]]) -> None:
         """Start serving.
 
         ``talk`` is called with each client's stream, relay, token in the metadata, and certificate names.
+
+        Raises
+        ------
+        OSError
+            gRPC cannot serve, for example because it cannot use the certificate.
         """
+        self._talk = talk
+        try:
+            # One server is always there: without any, gRPC would end its thread, and the event loop would wait for that.
+            os.unlink(await self._idle.enter_async_context(self._serving(Relay("", ""))))
+            await self._listener.start(self._arrived)
+        except OSError:
+            self._inner.close()
+            raise
+
+    @contextlib.asynccontextmanager
+    async def _serving(self, relay: Relay) -> AsyncIterator[str]:
+        """Run a gRPC server for one connection while the block runs; yield the path of its socket."""
+        path = self._inner.new_path()
+        server = grpc.aio.server(options=self._options)
+        server.add_generic_rpc_handlers(self._handlers(relay))
+        try:
+            if self._credentials is None:
+                server.add_insecure_port(f"unix:{path}")
+            else:
+                server.add_secure_port(f"unix:{path}", self._credentials)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on unix:{path}: {error}") from None
+        self._servers.add(server)
+        try:
+            await server.start()
+            yield path
+        finally:
+            self._servers.discard(server)
+            stop = asyncio.ensure_future(_stop(server))
+            self._stops.add(stop)
+            stop.add_done_callback(self._stops.discard)
+            await asyncio.shield(stop)
+
+    def _handlers(self, relay: Relay) -> tuple[grpc.GenericRpcHandler, ...]:
+        """Return the methods that gRPC serves on one connection."""
 
         async def session(_: object, context: grpc.aio.ServicerContext) -> None:
             said = dict(context.invocation_metadata() or ()).get("authorization", "")
             shown = context.auth_context()
             keys = ("x509_common_name", "x509_subject_alternative_name")
             names = {name.decode(errors="replace") for key in keys for name in shown.get(key, ())}
-            if (relay := self._relay_of(context)) is not None:
-                await talk(_Stream(context, relay), relay, str(said).removeprefix("Bearer "), names)
+            await self._talk(_Stream(context, relay), relay, str(said).removeprefix("Bearer "), names)
+
+        async def watch(request: bytes, context: grpc.aio.ServicerContext) -> AsyncIterator[bytes]:
+            async for status in self._watch(request, context, relay):
+                yield status
 
         methods = {"Session": grpc.stream_stream_rpc_method_handler(session)}
         health = {
             "Check": grpc.unary_unary_rpc_method_handler(self._check),
-            "Watch": grpc.unary_stream_rpc_method_handler(self._watch),
+            "Watch": grpc.unary_stream_rpc_method_handler(watch),
         }
-        self._server.add_generic_rpc_handlers(
-            (
-                grpc.method_handlers_generic_handler(wire.GRPC_SERVICE, methods),
-                grpc.method_handlers_generic_handler("grpc.health.v1.Health", health),
-            )
+        return (
+            grpc.method_handlers_generic_handler(wire.GRPC_SERVICE, methods),
+            grpc.method_handlers_generic_handler("grpc.health.v1.Health", health),
         )
-        await self._server.start()
-        await self._listener.start(self._arrived)
 
     def close(self) -> None:
         """Stop accepting connections, and report NOT_SERVING to health checks."""
@@ -112,16 +156,14 @@ class GrpcPort:
         self._stopping.set()
 
     async def closed(self) -> None:
-        """Stop the gRPC server, and close all connections."""
-        await self._server.stop(0.5)
+        """Stop all gRPC servers, and close all connections."""
+        await asyncio.gather(*(_stop(server, GRACE_SECONDS) for server in self._servers))
         for task in self._relays:
             task.cancel()
-        if self._relays:
-            await asyncio.wait(self._relays, timeout=LINGER_SECONDS)
+        await self._idle.aclose()
+        if both := self._relays | self._stops:
+            await asyncio.wait(both, timeout=LINGER_SECONDS)
         self._inner.close()
-
-    def _relay_of(self, context: grpc.aio.ServicerContext) -> Relay | None:
-        return self._inner.relay_of(unquote(context.peer()))
 
     def _arrived(self, connection: socket.socket, address: tuple) -> None:
         host = host_of(address[0])
@@ -138,7 +180,7 @@ class GrpcPort:
         task = asyncio.current_task()
         assert task is not None
         with contextlib.suppress(OSError, TimeoutError):
-            async with self._inner.carry(connection, relay, LINGER_SECONDS):
+            async with self._serving(relay) as path, carry(connection, path, relay, LINGER_SECONDS):
                 while True:
                     async with asyncio.timeout(self._seconds):
                         if not await relay.known():
@@ -159,14 +201,11 @@ class GrpcPort:
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service")
         return status
 
-    async def _watch(self, request: bytes, context: grpc.aio.ServicerContext) -> AsyncIterator[bytes]:
-        relay = self._relay_of(context)
-        if relay is None:
-            return
+    async def _watch(self, request: bytes, context: grpc.aio.ServicerContext, relay: Relay) -> AsyncIterator[bytes]:
         if self._watches.total() >= MAX_WATCHES or self._watches[relay.host] >= MAX_WATCHES_OF_HOST:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there are as many watches as the server takes")
         self._watches[relay.host] += 1
-        relay.hold()
+        relay.hold_watch()
         try:
             yield self._status(request)
             with contextlib.suppress(TimeoutError):
@@ -174,9 +213,15 @@ class GrpcPort:
                     await self._stopping.wait()
                 yield self._status(request)
         finally:
-            relay.let_go()
+            relay.let_go_watch()
             self._watches[relay.host] -= 1
             self._watches += Counter()  # removes hosts with a count of 0
+
+
+async def _stop(server: grpc.aio.Server, grace: float | None = None) -> None:
+    """Stop a server completely: one that is garbage before would let gRPC wait for it in the garbage collector."""
+    with contextlib.suppress(UnicodeDecodeError):  # by which it has shut down already
+        await server.stop(grace)
 
 
 class _Stream:

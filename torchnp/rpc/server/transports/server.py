@@ -114,6 +114,7 @@ class Server(Sessions):
         nursery = self._nursery
         assert nursery is not None
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_noted)
         try:
             listener = await self._listen()
             self.port = listener.port
@@ -306,6 +307,13 @@ class Server(Sessions):
         if rights is None and self.state.admits(hello.token, names) is None:
             await self._refusals.wait(host)
         return rights, reply
+
+
+def _noted(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error that nothing waited for, without its text, which may come from a client."""
+    error = context.get("exception")
+    at = "" if error is None else place_of(error)
+    note(logging.ERROR, "unexpected", error=None if error is None else type(error).__name__, at=at)
 
 
 def _check_certificates(tokens: Iterable[Token], tls: ServerCertificates | None) -> None:
