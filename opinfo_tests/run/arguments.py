@@ -41,7 +41,8 @@ def parser(prog: str = "opinfo_tests") -> argparse.ArgumentParser:
         "(%(default)s)",
     )
     p.add_argument("--max", type=whole_number, default=0, metavar="N",
-                   help="at most N cases for each overload and dtype; 0 means all (%(default)s)")  # fmt: skip
+                   help="at most N cases for each overload and dtype in each worker process: the first that it meets; "
+                        "0 means all (%(default)s)")  # fmt: skip
     p.add_argument("--seed", type=whole_number, default=0,
                    help="seed of the samples' values and of the quick tier's choice (%(default)s)")  # fmt: skip
     p.add_argument("-x", action="store_true", help="stop at the first failure that is not a known gap")
