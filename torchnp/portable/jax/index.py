@@ -68,7 +68,7 @@ def scatter(lib: ArrayLibrary, self: Array, dim: int, index: Array, src: Any) ->
 
 @portable("aten::scatter_add", on="jax")
 def scatter_add(lib: ArrayLibrary, self: Array, dim: int, index: Array, src: Array) -> Array:
-    if not self.ndim or not index.ndim:
+    if not self.ndim or not index.ndim or dt.is_bool(lib.dtype_of(self)):
         return NotImplemented
     return self.at[_along(self, dim, index)].add(_fitting(src, index))
 
@@ -77,13 +77,13 @@ def _reduce_into(lib: ArrayLibrary, self: Array, places: tuple, src: Array, redu
     name = {"sum": "add", "prod": "multiply", "amax": "max", "amin": "min", "mean": "add"}[reduce]
     start = self
     d = lib.dtype_of(self)
-    ones = jnp.broadcast_to(jnp.ones((), d), src.shape)
-    counts = jnp.zeros(self.shape, d).at[places].add(ones)
     if not include_self:
-        start = jnp.where(counts > 0, lib.number(_neutral(reduce, d), d), self)
+        touched = jnp.zeros(self.shape, bool).at[places].set(True)
+        start = jnp.where(touched, lib.number(_neutral(reduce, d), d), self)
     found = getattr(start.at[places], name)(src)
     if reduce == "mean":
-        counts = jnp.maximum(counts + include_self, 1)
+        counts = jnp.full(self.shape, int(include_self), d).at[places].add(jnp.ones(src.shape, d))
+        counts = jnp.where(counts == 0, 1, counts)  # in the tensor's own dtype, in which torch counts, too
         found = found / counts if dt.is_inexact(d) else jnp.floor_divide(found, counts)
     return found
 

@@ -1,8 +1,9 @@
-"""``topk``, with XLA's own operation if its order is torch's."""
+"""``topk``, with XLA's own operation on keys in torch's order."""
 
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 
 from torchnp import dtypes as dt
 from torchnp.portable.library import ArrayLibrary
@@ -18,5 +19,17 @@ def topk(
     last = self.ndim and wrap(dim, self.ndim) == self.ndim - 1
     if not largest or not last or dt.is_bool(lib.dtype_of(self)):
         return standard.topk(lib, self, k, dim, largest, sorted)
-    values, places = jax.lax.top_k(self, k)
-    return values, lib.astype(places, dt.int64)
+    places = jax.lax.top_k(_keys(lib, self), k)[1]
+    return jnp.take_along_axis(self, places, axis=-1), lib.astype(places, dt.int64)
+
+
+def _keys(lib: ArrayLibrary, x: Array) -> Array:
+    """Return integers in torch's order of numbers: NaN is the largest, -0 equals 0. XLA misplaces several NaNs."""
+    d = lib.dtype_of(x)
+    if not dt.is_inexact(d):
+        return x
+    wide = lib.astype(x, dt.opmath(d)) + 0  # -0 becomes 0
+    bits = jax.lax.bitcast_convert_type(wide, jnp.int64 if lib.dtype_of(wide) == dt.float64 else jnp.int32)
+    limits = jnp.iinfo(bits.dtype)
+    ordered = jnp.where(bits < 0, limits.min - bits, bits)
+    return jnp.where(jnp.isnan(wide), limits.max, ordered)
