@@ -139,7 +139,7 @@ def difference_lines(d: Difference, level: int) -> list[str]:
         if call:
             lines += [f"To get {word}: `{call}`", ""]
     if d.where:
-        lines += [f"In `{d.where}`; the others give torch's value.", ""]
+        lines += [f"In `{d.where}`; the others give {'NumPy' if d.of_torch else 'torch'}'s value.", ""]
     if d.array_api:
         lines += [f"Array API standard: `{d.array_api}`", ""]
     return [*lines, "```pycon", *printed(d), "```", ""]

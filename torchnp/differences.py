@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from torchnp.core.registry import FAILURES
+from torchnp.core.target import since
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Difference:
         The array API standard's expression for the computation, in which ``xp`` is the namespace; ``""`` if there is
         none.
     where : str
-        The library versions that differ, as in ``"numpy<2.5"``; other versions give torch's value. ``""`` means all.
+        The versions that differ, as in ``"numpy<2.5"`` or ``"torch<2.14"``; with others, both libraries give the other
+        library's value. ``""`` means all.
     """
 
     id: str
@@ -70,12 +72,19 @@ class Difference:
         )
 
     def holds(self) -> bool:
-        """Return whether the installed version of the library is one that differs."""
+        """Return whether the installed version of NumPy or SciPy, or the target version of torch, is one that differs."""
         if not self.where:
             return True
-        library, since, version = re.split("(>=|<)", self.where)
+        library, sign, version = re.split("(>=|<)", self.where)
+        if library == "torch":
+            return since(version) == (sign == ">=")
         first, second, *_ = importlib.import_module(library).__version__.split(".")
-        return ((int(first), int(second)) < tuple(map(int, version.split(".")))) == (since == "<")
+        return ((int(first), int(second)) < tuple(map(int, version.split(".")))) == (sign == "<")
+
+    @property
+    def of_torch(self) -> bool:
+        """Whether the difference depends on torch's version; versions without it give NumPy's value."""
+        return self.where.startswith("torch")
 
 
 # Parts of Python's own messages that only some versions have; the groups are the parts that all versions have.

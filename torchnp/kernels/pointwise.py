@@ -14,6 +14,7 @@ from torchnp.core.errors import not_implemented
 from torchnp.core.inplace_out_spec import Bound, WriteSpec
 from torchnp.core.python_scalars import number
 from torchnp.core.registry import kernel
+from torchnp.core.target import since
 from torchnp.kernels import _elementwise as el
 from torchnp.kernels._declare_rows import rows
 from torchnp.kernels.numerics.vector_tails import AVX512, vector_or_tail
@@ -64,15 +65,17 @@ for _names, _function in (
 
 
 def _early(x: ndarray, function: np.ufunc) -> ndarray:
-    """Compute sinh or cosh like torch's vector code, which overflows early because it halves twice the value."""
+    """Compute sinh or cosh like torch's vector code, which overflows early: it halves twice the value before 2.14."""
     out = np.asarray(function(x))
+    if since("2.14"):
+        return out
     np.multiply(out, number(2.0, out.dtype), out)
     return np.multiply(out, number(0.5, out.dtype), out)
 
 
 def _by_exp(x: ndarray, function: np.ufunc) -> ndarray:
     """Compute sinh or cosh, without early overflow for the elements that fill no vector (torch's scalar code)."""
-    if x.size < 2 * AVX512.elements(x.dtype):
+    if x.size < 2 * AVX512.elements(x.dtype) or since("2.14"):
         return np.asarray(function(x))
     return vector_or_tail(_early(x, function), function, x, loop=AVX512)
 
