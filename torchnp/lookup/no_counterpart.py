@@ -48,6 +48,7 @@ GROUPS = (
     ("joins or cuts sequences of unlike lengths", "sequence/*"),
     ("makes one number of all bits of a tensor", "hash_tensor/*"),
     ("takes the norms along all dimensions but one", "vectornorm/norm_except_dim"),
+    ("scales slices down to a largest norm, which takes several lines in NumPy", "vectornorm/renorm"),
     ("leaves out slices that repeat the one before", "unique/unique_dim_consecutive"),
 )
 
