@@ -27,8 +27,8 @@ GROUPS = (
     ("is a part of another operator, and no function that programs call", "*/_* */*_forward */*_helper* */linalg__*"),
     (
         "is a layer of neural networks, which are several lines in NumPy",
-        "activation/* attention/* batchnorm/* conv/* dropout/* embedding/* fold/* grid/* normalization/* pool/* pool_adaptive/* "
-        "rearrange/* resample/* rnn/* softmax/* */conv_depthwise3d tensor_products/bilinear",
+        "activation/* attention/* batchnorm/* conv/* dropout/* embedding/* fold/* grid/* normalization/* pool/* "
+        "pool_adaptive/* rearrange/* resample/* rnn/* softmax/* */conv_depthwise3d tensor_products/bilinear",
     ),
     ("is a loss, which is a line or some in NumPy", "loss/* nll/* ctc/*"),
     ("simulates numbers of few bits", "fake_quantize/* quantized_matmul/* scaled_matmul/*"),
@@ -48,6 +48,7 @@ GROUPS = (
     ("joins or cuts sequences of unlike lengths", "sequence/*"),
     ("makes one number of all bits of a tensor", "hash_tensor/*"),
     ("takes the norms along all dimensions but one", "vectornorm/norm_except_dim"),
+    ("scales slices down to a largest norm, which takes several lines in NumPy", "vectornorm/renorm*"),
     ("leaves out slices that repeat the one before", "unique/unique_dim_consecutive"),
 )
 
