@@ -131,6 +131,7 @@ BAD = {
     "by name": (wire.encode(Body(1, 0, 1, [op(out=H(5))])), "given what is not there"),
     "in a list": (wire.encode(Body(1, 0, 1, [op(args=[wire.Items([H(0), H(9)])])])), "given what is not there"),
     "what was dropped": (wire.encode(Body(1, 0, 2, [op(), Drop([1]), op(2, args=[H(1)])])), "given what is not there"),
+    "nothing is dropped": (wire.encode(Body(1, 0, 1, [op(), Drop([])])), "malformed program"),
     "dropped twice": (wire.encode(Body(1, 0, 1, [op(), Drop([1]), Drop([1])])), "drops what it has not made"),
     "an input is dropped": (wire.encode(Body(1, 0, 1, [op(), Drop([0])])), "drops what it has not made"),
     "what is not there is dropped": (wire.encode(Body(1, 0, 1, [Drop([1]), op()])), "drops what it has not made"),
