@@ -107,8 +107,8 @@ class Archive:
 
     def _name(self, spelled: str) -> tuple[str, str]:
         root, _, name = spelled.partition("/")
-        is_path = spelled.startswith("/") or "\\" in spelled or "\0" in spelled or _DRIVE.match(spelled)
-        if is_path or not name or not {"", ".", ".."}.isdisjoint(spelled.split("/")):
+        is_path = spelled.startswith("/") or "\\" in spelled or _DRIVE.match(spelled)
+        if is_path or not spelled.isprintable() or not name or not {"", ".", ".."}.isdisjoint(spelled.split("/")):
             raise ProgramError(
                 f"{self.label} has a member of the name {shown(spelled)}, which is no name that torch writes"
             )

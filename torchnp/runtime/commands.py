@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -87,13 +88,24 @@ def _array(file: str, spec: UserInput | None) -> Any:
 
 def _save(file: str, results: dict[str, Any]) -> None:
     if file.endswith(".npz"):
-        np.savez(file, **results)
+        _save_several(file, results)
         return
     if not file.endswith(".npy"):
         raise ValueError(f"--output {file!r} is neither a .npy nor a .npz file")
     if len(results) != 1:
         raise ValueError(f"the program gives {len(results)} results ({', '.join(results)}): write them to a .npz file")
     np.save(file, next(iter(results.values())))
+
+
+def _save_several(file: str, results: dict[str, Any]) -> None:
+    """Write a .npz file. The names come from the program: ``savez`` would take some as its own arguments."""
+    for name in results:
+        if not name.isprintable() or {"/", "\\"} & {*name} or len(name) > 1000:
+            raise ValueError(f"the program gives a result of the name {shown(name)}, which no file should have")
+    with zipfile.ZipFile(file, "w") as made:
+        for name, x in results.items():
+            with made.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(x), allow_pickle=False)
 
 
 class Profile:

@@ -315,6 +315,8 @@ def overload_name(target: str) -> str:
 
 def _parse_node(record: Any, where: str) -> Node:
     target = field(record, "target", str, where)
+    if not target.isprintable():  # a terminal would follow its escape sequences
+        raise ProgramError(f"{where} has the target {target[:80]!r}, which is no name of an operator")
     where = f"{where} ({target[:80]})"
     args, kwargs = [], {}
     for i, named in enumerate(items(record, "inputs", dict, where)):

@@ -24,7 +24,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_ITEMS)]
 class Drop(_Frame, tag=1):
     """Drop results that no later operator needs and that the call does not return."""
 
-    ids: Annotated[list[UInt], msgspec.Meta(max_length=MAX_MADE)]
+    ids: Annotated[list[UInt], msgspec.Meta(min_length=1, max_length=MAX_MADE)]  # an empty one would only take memory
 
 
 class Body(_Frame):

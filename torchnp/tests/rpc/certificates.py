@@ -22,9 +22,9 @@ class Authority:
         self.ca = where / f"{name}-ca.pem"
         self._authority.cert_pem.write_to_path(self.ca)
 
-    def issued(self, identity: str) -> Pair:
+    def issued(self, identity: str, common_name: str | None = None) -> Pair:
         """The files of a certificate for a host or a person, and its key."""
-        issued = self._authority.issue_cert(identity)
+        issued = self._authority.issue_cert(identity, common_name=common_name)
         pair = Pair(*(self._where / f"{self._name}-{identity}-{part}.pem" for part in ("cert", "key")))
         issued.cert_chain_pems[0].write_to_path(pair.cert)
         issued.private_key_pem.write_to_path(pair.key)

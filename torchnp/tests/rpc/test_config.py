@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from torchnp.rpc.server.config.settings import SETTINGS
 from torchnp.rpc.server.config.tokens import Token, hash_of, new_token
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.session.server_state import ServerState
+from torchnp.rpc.server.transports.certificate_names import names_in
 from torchnp.tests.docs.site_modules import DOCS, site_module
 from torchnp.tests.rpc import server_pool
 from torchnp.tests.rpc.certificates import Authority
@@ -390,9 +392,24 @@ hash = "{hash_of(new_token())}"
         for person, token in (("eve", None), ("bob", None), ("ann", secret), ("ann", "wrong"), ("eve", secret)):
             with pytest.raises(rpc.AuthenticationError, match="or none with the certificate of a client"):
                 session(person, token)
+        mallory = ours.issued("mallory@example.org", common_name="ann@example.org\0.example.net")
+        with pytest.raises(rpc.AuthenticationError, match="or none with the certificate of a client"):
+            rpc.connect(where, ca=ours.ca, cert=mallory.cert, key=mallory.key)
         process.terminate()
         _, err = process.communicate(timeout=20)
     assert [err.count(f"session opened client={name}") for name in ("ann", "bob", "eve", "carol")] == [1, 1, 0, 0]
+
+
+def test_names_are_read_in_full(tmp_path):
+    ours = Authority(tmp_path, "ours")
+    long = ".".join(["a" * 60] * 3)
+    for identity in ("ann@example.org", "example.org", long, "127.0.0.1", "::1"):
+        assert names_in(ours.issued(identity).cert.read_text()) == {identity}
+    for name in ("é", "a\0b", "\u2028"):
+        assert names_in(ours.issued("example.org", common_name=name).cert.read_text()) == {"example.org", name}
+    whole = ssl.PEM_cert_to_DER_cert(ours.issued("example.org").cert.read_text())
+    with pytest.raises(ValueError, match="cut short"):
+        names_in(ssl.DER_cert_to_PEM_cert(whole[:99]))
 
 
 # ---------------------------------------------------------------- datasets from files

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import re
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from torchnp import rpc
 from torchnp.rpc import wire
 from torchnp.rpc.server.config.tokens import hash_of, new_token
 from torchnp.rpc.server.monitoring.counters import NAMES, REASONS, Counters
+from torchnp.rpc.server.monitoring.metrics import MAX_SCRAPES
 from torchnp.rpc.server.privacy.ledger import Ledger
 from torchnp.rpc.server.session.protocol import Connection
 from torchnp.tests.rpc import server_pool
@@ -187,6 +189,25 @@ def test_prometheus_finds_what_happened(tmp_path):
     spent = numbers['torchnp_budget_spent_epsilon{client="alice",dataset="people"}']
     assert 0.4 < spent <= 0.51
     assert not [w for w in (token, other, "98765", "wrong") if w in text]
+
+
+def test_connections_to_the_port_for_metrics_are_few(tmp_path):
+    pytest.importorskip("prometheus_client")
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    options = ("--metrics", str(port), "--log-level", "warning")
+    with server_pool.process(*options) as (where, process), contextlib.ExitStack() as stack:
+        for _ in range(10 * MAX_SCRAPES):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            connection.sendall(b"GET /metrics HTTP/1.1\r\n")
+        until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) < 3 * MAX_SCRAPES)
+        until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) < 5 * MAX_SCRAPES)
+        assert scraped(port)[0]["torchnp_open_sessions"] == 0
+        connection.sendall(b"Host: a\xff\r\n\r\n")
+        with rpc.connect(where) as session:
+            assert session.send(torch.ones(3)).sum().publish() == 3
+        process.terminate()
+        assert process.communicate(timeout=20)[1] == ""
 
 
 def test_a_port_for_metrics_that_is_taken_is_said():

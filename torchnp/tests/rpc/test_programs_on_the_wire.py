@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import random
 
 import numpy as np
@@ -130,6 +131,7 @@ BAD = {
     "by name": (wire.encode(Body(1, 0, 1, [op(out=H(5))])), "given what is not there"),
     "in a list": (wire.encode(Body(1, 0, 1, [op(args=[wire.Items([H(0), H(9)])])])), "given what is not there"),
     "what was dropped": (wire.encode(Body(1, 0, 2, [op(), Drop([1]), op(2, args=[H(1)])])), "given what is not there"),
+    "nothing is dropped": (wire.encode(Body(1, 0, 1, [op(), Drop([])])), "malformed program"),
     "dropped twice": (wire.encode(Body(1, 0, 1, [op(), Drop([1]), Drop([1])])), "drops what it has not made"),
     "an input is dropped": (wire.encode(Body(1, 0, 1, [op(), Drop([0])])), "drops what it has not made"),
     "what is not there is dropped": (wire.encode(Body(1, 0, 1, [Drop([1]), op()])), "drops what it has not made"),
@@ -261,9 +263,13 @@ def test_a_kernel_may_change_a_list_that_it_is_given(client):
     assert client.publish(6).tolist() == [0, 1, 2]
 
 
-def test_many_failures_of_one_call_are_told_in_part(client, monkeypatch):
+def test_many_failures_of_one_call_are_told_in_part(client, monkeypatch, caplog):
     from torchnp.rpc.server.session import protocol
 
+    caplog.set_level(logging.INFO, "torchnp.rpc")
+    now = 0.0
+    monkeypatch.setattr(protocol.time, "monotonic", lambda: now)
+    monkeypatch.setattr(protocol, "MOST_LOGGED", 7)
     monkeypatch.setattr(protocol, "MOST_FAILURES", 100)
     index = client.connection.state.agreement.index["aten::add.Tensor"]
     raw = written([wire.Op(index, 50 + i, 1, [H(1), H(2)], {}) for i in range(300)], [1, 2], []).raw
@@ -271,9 +277,17 @@ def test_many_failures_of_one_call_are_told_in_part(client, monkeypatch):
     client.data(2, np.arange(4.0))
     define(client, raw)
     *errors, ack = client.send(wire.CallProgram(client.seq, hash_of(raw), 5, [1, 2]))
-    assert len(errors) == 100 + BETWEEN - 100 % BETWEEN or len(errors) == 100
+    assert len(errors) == 100
     assert ack.seq == client.seq + 300
     assert {type(e) for e in errors} == {wire.Err} and len(client.connection.store) == 2
+
+    def told():
+        return [m for m in caplog.messages if "operator failed" in m]
+
+    assert len(told()) == 7 and "unlogged" not in told()[-1]
+    now = 1.0
+    client.send(wire.CallProgram(client.seq + 300, hash_of(raw), 1000, [1, 2]))
+    assert len(told()) == 14 and told()[7].endswith("unlogged=293") and "unlogged" not in told()[8]
 
 
 def test_a_program_runs_what_its_client_may(state):

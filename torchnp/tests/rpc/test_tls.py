@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import ssl
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -117,6 +120,29 @@ def test_a_handshake_that_does_not_come(served, ours, monkeypatch):
             s.sendall(start)
             assert s.recv(1) == b""
     works(rpc.connect(f"tls://127.0.0.1:{served.port}", ca=ours.ca))
+
+
+def test_each_step_of_a_connection_has_what_the_others_leave(served, ours, monkeypatch):
+    monkeypatch.setattr(module, "HELLO_SECONDS", 3.0)
+    monkeypatch.setattr(module, "LINGER_SECONDS", 0.1)
+    begun = time.monotonic()
+    inward, outward = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.create_default_context(cafile=ours.ca)
+    talk = context.wrap_bio(inward, outward, server_hostname="127.0.0.1")
+    with socket.create_connection(("127.0.0.1", served.port)) as s:
+        s.settimeout(20)
+        time.sleep(1.2)  # before the handshake, in it, and after it
+        for pause in (1.2, 0):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                talk.do_handshake()
+            s.sendall(outward.read())
+            if pause:
+                inward.write(s.recv(1 << 16))
+            time.sleep(pause)
+        with contextlib.suppress(OSError):
+            while s.recv(1 << 16):
+                pass
+    assert 2.5 < time.monotonic() - begun < 4.8
 
 
 def test_files_that_are_no_certificates(ours, tmp_path):

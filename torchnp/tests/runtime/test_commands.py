@@ -55,6 +55,22 @@ def test_run_several_results(tmp_path, capsys):
     assert "gives 6 results (0, 1, 2, 3.0, 3.1, 3.3): write them to a .npz file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "../up", "a\\b", "\x1b[31m", "x" * 70_000])
+def test_run_results_of_odd_names(name, x, tmp_path, capsys):
+    from torchnp.tests.runtime.test_hostile_archives import CALL, LEAF, MODEL, setter, with_json
+
+    spec = {"type": "builtins.dict", "context": json.dumps([name]), "children_spec": [json.loads(LEAF)]}
+    (tmp_path / "m.pt2").write_bytes(with_json(MODEL, setter(json.dumps([1, spec]), *CALL, "out_spec")))
+    status = main(["run", str(tmp_path / "m.pt2"), "--input", f"input={x}", "--output", str(tmp_path / "y.npz")])
+    if name in ("file", "allow_pickle"):
+        assert status == 0
+        with np.load(tmp_path / "y.npz") as results:
+            assert np.array_equal(results[name], torchnp.load(CONVNET)(np.load(x)))
+    else:
+        assert status == 2 and "which no file should have" in capsys.readouterr().err
+        assert not (tmp_path / "y.npz").exists()
+
+
 def test_run_a_dtype_that_files_have_no_name_for(tmp_path, capsys):
     program = torch.export.export(torch.nn.Tanh(), (torch.zeros(3, dtype=torch.bfloat16),))
     (tmp_path / "m.pt2").write_bytes(exported.archive(program).getvalue())

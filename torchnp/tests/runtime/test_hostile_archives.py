@@ -101,6 +101,8 @@ JSON_CHANGES = {
     "target of the system": (MODEL, setter("os.system", *N0, "target")),
     "target with dots": (MODEL, setter("_operator.__class__", *N0, "target")),
     "operator that reads": (MODEL, setter("_operator.attrgetter", *N0, "target")),
+    "target of a terminal": (MODEL, setter("torch.ops.aten.\x1b]0;title\x07.default", *N0, "target")),
+    "target of two lines": (MODEL, setter("torch.ops.aten.relu\nok", *N0, "target")),
     "torch function": (MODEL, setter("torch.load", *N0, "target")),
     "cycle": (MODEL, cycle),
     "node twice": (MODEL, twice),
@@ -265,6 +267,7 @@ FILES = {
     "absolute name": lambda: pack(MEMBERS | {"=/etc/passwd": b""}),
     "name of a drive": lambda: pack(MEMBERS | {"=C:/x": b""}),
     "name with a backslash": lambda: pack(MEMBERS | {"a\\..\\b": b""}),
+    "name of a terminal": lambda: pack(MEMBERS | {"models/\x1b[31m.json": b"{}"}),
     "name of nothing": lambda: pack(MEMBERS | {"a//b": b""}),
     "directory": lambda: pack(MEMBERS | {"a/": b""}),
     "compressed": lambda: pack(MEMBERS, method=zipfile.ZIP_DEFLATED),
@@ -318,6 +321,7 @@ def test_it_is_refused_at_once(what, opened, tmp_path):
     finally:
         tracemalloc.stop()
     assert len(str(said.value)) > 20
+    assert str(said.value).replace("\n", "").isprintable()
     assert peak < BYTES, f"{peak} bytes were taken"
     assert (seconds := min(refused_in(data) for _ in range(3))) < SECONDS, f"it took {seconds:.2f} s"
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import socket
+import socketserver
+import threading
 from collections.abc import Iterator
 from typing import Any, Protocol
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from torchnp.core.optional_deps import lacking
 from torchnp.rpc.exceptions import LedgerError
@@ -20,6 +24,10 @@ _COUNTED = (
     ("late", "Replies about private data that came later than was foreseen."),
 )
 _BYTES = (("received", "Bytes of frames of sessions that came."), ("sent", "Bytes of frames of sessions that went."))
+
+
+MAX_SCRAPES = 8  # number of connections; if there are more, the oldest one is closed
+SCRAPE_SECONDS = 10.0  # for which a connection may be silent
 
 
 class Observed(Protocol):
@@ -81,6 +89,45 @@ class _Collector:
         yield spent
 
 
+class _Port(socketserver.ThreadingMixIn, WSGIServer):
+    """HTTP port whose connections, each in a thread of its own, are few, whatever clients do."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int) -> None:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        self.address_family = found[0]
+        self._connections: dict[Any, None] = {}  # oldest first
+        self._lock = threading.Lock()
+        super().__init__(found[4][:2], _Handler)  # type: ignore[arg-type]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._connections[request] = None
+            if len(self._connections) > MAX_SCRAPES:
+                oldest = next(iter(self._connections))
+                del self._connections[oldest]
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread ends
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Do nothing: the error is the client's, and its text may be, too."""
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = SCRAPE_SECONDS
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing, because requests are text from a client."""
+
+
 def check_installed() -> None:
     """Raise ValueError unless prometheus_client is installed."""
     if said := lacking("metrics", "prometheus_client"):
@@ -99,11 +146,14 @@ def serving(server: Observed, host: str, port: int) -> Iterator[int]:
         The port cannot be bound.
     """
     check_installed()
-    from prometheus_client import CollectorRegistry, start_http_server
+    from prometheus_client import CollectorRegistry, make_wsgi_app
 
     registry = CollectorRegistry()
     registry.register(_Collector(server))
-    httpd, thread = start_http_server(port, host, registry)
+    httpd = _Port(host, port)
+    httpd.set_app(make_wsgi_app(registry))
+    thread = threading.Thread(target=httpd.serve_forever, name="torchnp-metrics", daemon=True)
+    thread.start()
     note(logging.INFO, "metrics", port=httpd.server_port)
     try:
         yield httpd.server_port

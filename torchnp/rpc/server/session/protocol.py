@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
@@ -26,6 +27,7 @@ from torchnp.rpc.server.session.server_state import ServerState
 from torchnp.rpc.server.session.uploads import Uploads
 
 MOST_FAILURES = 1024  # maximum number of failures that are reported for one call of a program
+MOST_LOGGED = 100  # failures of a session that are logged in a second; of the others only the number
 
 
 def last_word(kind: str, text: object) -> bytes:
@@ -95,6 +97,8 @@ class Connection:
         # Set if operators have a deadline: called before each operator with its number in the table, counted from 1.
         self.watch: Callable[[int], None] | None = None
         self.rest: Callable[[], None] | None = None  # called when all operators have run but the reply must wait
+        self._second = -math.inf  # when the second began in which failures are logged
+        self._logged = self._unlogged = 0
         self.uploads = Uploads(self.store)
         self.programs = Programs()
         self.executor = Executor(state, self.store, self.rights, self.count)
@@ -199,17 +203,34 @@ class Connection:
     def _ack(self) -> bytes:
         return wire.encode(wire.Ack(self.seq))
 
-    def _report(self, failure: Failure) -> bytes:
-        """Encode a failure as a frame. The failure is logged without its text, which may contain values."""
+    def _report(self, failure: Failure, replies: list[bytes]) -> None:
+        """Count and log a failure, and add its frame to the replies, unless they are too many already."""
         self.count("failures")
         if failure.kind == "quota":
             self.count("quota")
+        self._log(failure)
+        if len(replies) < MOST_FAILURES:  # otherwise one short frame could cause a very large number of replies
+            replies.append(_failed(failure))
+
+    def _refused(self, failure: Failure) -> list[bytes]:
+        replies: list[bytes] = []
+        self._report(failure, replies)
+        return [*replies, self._ack()]
+
+    def _log(self, failure: Failure) -> None:
+        """Log a failure without its text, which may contain values; only count it if there are too many."""
+        now = time.monotonic()
+        if now - self._second >= 1.0:
+            self._second, self._logged = now, 0
+        if self._logged >= MOST_LOGGED:
+            self._unlogged += 1
+            return
         cls = failure.cls or "QuotaError"
         note(
             logging.INFO, "operator failed", self.peer, client=self.rights.client, op=failure.op, error=cls,
-            seq=failure.seq, stack=failure.trace,
+            seq=failure.seq, stack=failure.trace, unlogged=self._unlogged or None,
         )  # fmt: skip
-        return _failed(failure)
+        self._logged, self._unlogged = self._logged + 1, 0
 
     def _delete(self, request: wire.Del) -> list[bytes]:
         low = 0
@@ -226,7 +247,7 @@ class Connection:
         if array is None:
             failure = Failure(seq, "op", "ValueError", f"the server has no dataset {request.name!r}", "open")
             self.store.put_failure(request.id, failure)
-            return [self._report(failure), self._ack()]
+            return self._refused(failure)
         self.store.put(
             request.id, array, public=False, readonly=request.name, rows=row_labels.of_dataset(request.name, array)
         )
@@ -252,7 +273,7 @@ class Connection:
             failure = Failure(seq, "quota", "", error_text(error) or "the server is out of memory", "send")
             self.store.put_failure(request.id, failure)
             self.seq += 1
-            return [self._report(failure), self._ack()]
+            return self._refused(failure)
         self.seq += 1
         return [self._ack()]
 
@@ -316,7 +337,7 @@ class Connection:
         return replies
 
     def _run(self, ops: list[wire.Op], replies: list[bytes]) -> None:
-        self.executor.run_all(ops, self.seq, lambda failure: replies.append(self._report(failure)), self.watch)
+        self.executor.run_all(ops, self.seq, lambda failure: self._report(failure, replies), self.watch)
         self.seq += len(ops)
 
     # ------------------------------------------------------------ programs
@@ -335,7 +356,6 @@ class Connection:
         replies: list[bytes] = []
         for ops, dropped in program.bound(request):
             self._run(ops, replies)
-            del replies[MOST_FAILURES:]  # otherwise one short frame could cause a very large number of replies
             for id_ in dropped:
                 self.store.delete(id_, id_)
         replies.append(self._ack())

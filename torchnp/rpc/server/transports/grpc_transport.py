@@ -21,6 +21,7 @@ from torchnp.rpc import wire
 from torchnp.rpc.exceptions import ProtocolError
 from torchnp.rpc.server.process.link import ClientStream
 from torchnp.rpc.server.transports.auth_throttle import Strangers, host_of
+from torchnp.rpc.server.transports.certificate_names import names_in
 from torchnp.rpc.server.transports.grpc_front_proxy import Inner, Relay, carry
 from torchnp.rpc.server.transports.listen import Listener, ServerCertificates
 
@@ -83,7 +84,7 @@ class GrpcPort:
             self._credentials = grpc.ssl_server_credentials([(key, cert)], ca, ca is not None)
         self._stopping = asyncio.Event()
 
-    async def start(self, talk: Callable[[ClientStream, Relay, str, set[str]], Awaitable[None]]) -> None:
+    async def start(self, talk: Callable[[ClientStream, Relay, str, frozenset[str]], Awaitable[None]]) -> None:
         """Start serving.
 
         ``talk`` is called with each client's stream, relay, token in the metadata, and certificate names.
@@ -131,9 +132,8 @@ class GrpcPort:
 
         async def session(_: object, context: grpc.aio.ServicerContext) -> None:
             said = dict(context.invocation_metadata() or ()).get("authorization", "")
-            shown = context.auth_context()
-            keys = ("x509_common_name", "x509_subject_alternative_name")
-            names = {name.decode(errors="replace") for key in keys for name in shown.get(key, ())}
+            shown = context.auth_context().get("x509_pem_cert")
+            names = names_in(shown[0].decode()) if shown else frozenset[str]()
             await self._talk(_Stream(context, relay), relay, str(said).removeprefix("Bearer "), names)
 
         async def watch(request: bytes, context: grpc.aio.ServicerContext) -> AsyncIterator[bytes]:

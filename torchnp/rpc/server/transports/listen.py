@@ -115,8 +115,10 @@ class Listener:
         """Do nothing, because `close` already closes the port. `GrpcPort` has the same method, which waits."""
 
 
-async def opened(connection: socket.socket, tls: ssl.SSLContext | None, seconds: float, linger: float) -> ByteStream:
+async def opened(connection: socket.socket, tls: ssl.SSLContext | None, deadline: float, linger: float) -> ByteStream:
     """Return the message stream of a connection, after the TLS handshake if TLS is used.
+
+    ``deadline`` is the time of the event loop by which all this is done.
 
     Raises
     ------
@@ -128,7 +130,7 @@ async def opened(connection: socket.socket, tls: ssl.SSLContext | None, seconds:
         The client has disconnected, or sends nothing.
     """
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout_at(deadline):
         first = await _peek(connection)
     if not first:
         raise ConnectionResetError("it left without a word")
@@ -141,7 +143,7 @@ async def opened(connection: socket.socket, tls: ssl.SSLContext | None, seconds:
             lambda: ByteStream(linger),
             connection,
             ssl=tls,
-            ssl_handshake_timeout=seconds if tls else None,
+            ssl_handshake_timeout=max(deadline - loop.time(), 0.01) if tls else None,
             ssl_shutdown_timeout=linger if tls else None,
         )
     except ssl.SSLError as error:

@@ -220,17 +220,19 @@ class Server(Sessions):
                 relay.hold()
                 held.callback(relay.let_go)
 
-            await self._talk(stream, relay.host, relay.peer, token, names, known)
+            deadline = asyncio.get_running_loop().time() + HELLO_SECONDS
+            await self._talk(stream, relay.host, relay.peer, deadline, token, names, known)
 
     async def _client(self, connection: socket.socket) -> None:
         host, port = "a client that left", 0
+        deadline = asyncio.get_running_loop().time() + HELLO_SECONDS
         with contextlib.ExitStack() as failed:
             failed.callback(connection.close)
             try:
                 host, port = connection.getpeername()[:2]
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 keep_alive(connection)
-                stream = await opened(connection, self.tls, HELLO_SECONDS, LINGER_SECONDS)
+                stream = await opened(connection, self.tls, deadline, LINGER_SECONDS)
                 if self.tls is not None:
                     self._strangers.spoke(asyncio.current_task())  # type: ignore[arg-type]
             except ProtocolError as error:
@@ -249,7 +251,7 @@ class Server(Sessions):
             failed.pop_all()
         names = names_of(stream)
         if self.tls is None or self.tls.verify_mode == ssl.CERT_NONE or names is not None:
-            await self._talk(stream, host_of(host), f"{host}:{port}", names=names or ())
+            await self._talk(stream, host_of(host), f"{host}:{port}", deadline, names=names or ())
         else:
             self.count("certificate")
             note(logging.WARNING, "no certificate", f"{host}:{port}")
@@ -261,17 +263,18 @@ class Server(Sessions):
         stream: ClientStream,
         host: str,
         peer: str,
+        deadline: float,
         token: str = "",
         names: Collection[str] = (),
         known: Callable[[], object] = lambda: None,
     ) -> None:
-        """Authenticate a client and carry its session's frames.
+        """Authenticate a client, which has until ``deadline``, and carry its session's frames.
 
         Close the stream with a last message, if there is one.
         """
         last, held = b"", None
         try:
-            async with asyncio.timeout(HELLO_SECONDS):
+            async with asyncio.timeout_at(deadline):
                 first = await stream.read(wire.MAX_HELLO)
             if first is None:
                 return
