@@ -408,7 +408,7 @@ def test_names_are_read_in_full(tmp_path):
     for name in ("é", "a\0b", "\u2028"):
         assert names_in(ours.issued("example.org", common_name=name).cert.read_text()) == {"example.org", name}
     whole = ssl.PEM_cert_to_DER_cert(ours.issued("example.org").cert.read_text())
-    with pytest.raises(ValueError, match="cut short"):
+    with pytest.raises(ValueError, match="parsing asn1 value"):
         names_in(ssl.DER_cert_to_PEM_cert(whole[:99]))
 
 

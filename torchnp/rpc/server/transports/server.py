@@ -85,7 +85,7 @@ class Server(Sessions):
                 "Give a token, or listen on 127.0.0.1"
             )
         _check_certificates(state.tokens.by_name.values(), tls)
-        if grpc and (missing := lacking("rpc,grpc", "grpc")):
+        if grpc and (missing := lacking("rpc,grpc", "grpc", "cryptography")):
             raise ValueError(f"gRPC {missing}")
         super().__init__(state, max_clients, max_memory)
         self.host, self.port, self.certificates, self.grpc = host, port, tls, grpc
