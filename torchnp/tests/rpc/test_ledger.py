@@ -355,3 +355,15 @@ def test_a_file_that_is_no_ledger_is_said(tmp_path, capsys, monkeypatch):
 def test_the_file_is_its_owners_alone(ledger):
     assert ledger.path.stat().st_mode & 0o077 == 0
     assert json.loads(next(iter(ledger.entries())).body) == {"delta": 1e-06, "epsilon": 3.0}
+
+
+def test_a_ledger_that_was_removed_is_not_made_again(ledger):
+    """A new one would have forgotten what was spent."""
+    ledger.close()
+    served = Ledger(ledger.path)
+    served.close()
+    for file in ledger.path.parent.glob(f"{ledger.path.name}*"):
+        file.unlink()
+    with pytest.raises(rpc.LedgerError, match="is not there any more"):
+        publish_rows.release_rows(served, "ann", _entry(), _request("k"))
+    assert not ledger.path.exists()

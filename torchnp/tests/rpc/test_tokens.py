@@ -119,6 +119,23 @@ def test_a_token_has_so_many_sessions(rights):
             rpc.connect(where, secrets["bob"]).close()
 
 
+def test_a_token_that_is_taken_away_while_its_session_opens(monkeypatch):
+    with Server(ServerState(tokens=[Token("ann", hash_of("a")), Token("bob", hash_of("b"))])) as server:
+        free = server._slot
+
+        async def waited(rights):
+            server.know([Token("ann", hash_of("new")), Token("bob", hash_of("b"))])
+            return await free(rights)
+
+        monkeypatch.setattr(server, "_slot", waited)
+        with pytest.raises(rpc.AuthenticationError), rpc.connect(f"tcp://127.0.0.1:{server.port}", "a") as session:
+            session.send(torch.ones(3)).publish()
+        monkeypatch.setattr(server, "_slot", free)
+        for token in ("new", "b"):
+            with rpc.connect(f"tcp://127.0.0.1:{server.port}", token) as session:
+                assert session.send(torch.ones(3)).sum().publish() == 3
+
+
 # ---------------------------------------------------------------- operators
 
 

@@ -112,7 +112,7 @@ class Ledger:
     """
 
     def __init__(self, path: str | Path, create: bool = False) -> None:
-        self.path = Path(path)
+        self.path, self._create = Path(path), create
         if not create and not self.path.exists():
             raise LedgerError(f"there is no ledger {self.path}: `torchnp owner budget` makes one")
         self._lock = threading.Lock()
@@ -131,6 +131,8 @@ class Ledger:
             self._inherited, self._db = self._db, None
         if self._db is None:
             if not self.path.exists():
+                if not self._create:  # it has been removed; a new one would have forgotten what was spent
+                    raise LedgerError(f"the ledger {self.path} is not there any more")
                 # Readable for the owner only, because the results belong to the clients.
                 os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))
             db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)

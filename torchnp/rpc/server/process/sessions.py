@@ -10,6 +10,7 @@ import math
 import secrets
 import signal
 import socket
+from collections import Counter
 from dataclasses import dataclass
 
 from torchnp.rpc import wire
@@ -67,6 +68,7 @@ class Sessions:
         self.count = self.counters.row(max_clients)
         self.sessions: dict[int, asyncio.Future[int]] = {}  # the future exit code of the worker, by slot
         self._names: dict[int, str] = {}  # the client's name, by slot
+        self._revocations: Counter[str] = Counter()  # how often a client's credentials were taken away
         self._nursery: Nursery | None = None
         self._stopping = False
         # Distinguishes a session that was lost in a restart of the server from one that ended.
@@ -104,6 +106,7 @@ class Sessions:
             note(logging.WARNING, "too many ended sessions", peer, client=rights.client)
             words = "the server has ended several sessions of this client that exceeded a limit of time or memory"
             return None, last_word("quota", f"{words}: connect again in {math.ceil(seconds)} s")
+        before = self._revocations[rights.client]
         slot = await self._slot(rights)
         if slot is None:
             self.count("clients")
@@ -113,9 +116,17 @@ class Sessions:
                 has = f"{rights.max_clients} sessions of the client {rights.client!r}"
             return None, last_word("quota", f"the server has {has}, as many as it takes")
         held = await self._open(slot, peer, rights)
+        if self._revocations[rights.client] != before:  # while the client waited
+            self._revoke(held)
         self.count("sessions")
         note(logging.INFO, "session opened", peer, client=rights.client)
         return held, b""
+
+    def _revoke(self, held: LiveSession) -> None:
+        """End a session whose client is not admitted any more."""
+        assert self._nursery is not None
+        held.revoked = True
+        self._nursery.kill(held.slot)
 
     def _resumed(self, resume: str, peer: str, rights: Rights) -> tuple[LiveSession | None, bytes]:
         held = self._held.get(_digest(resume))

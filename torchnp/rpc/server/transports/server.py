@@ -179,10 +179,10 @@ class Server(Sessions):
         gone = self.state.know(tokens)
         assert self._nursery is not None
         self._nursery.tell(tokens)
+        self._revocations.update(gone)
         for held in self._living.values():
             if held.rights.client in gone:
-                held.revoked = True
-                self._nursery.kill(held.slot)
+                self._revoke(held)
         note(logging.INFO, "tokens read", tokens=len(tokens), gone=len(gone))
 
     # ------------------------------------------------------------ one client
