@@ -109,25 +109,31 @@ def check_batched(a: ndarray, b: ndarray) -> None:
 
 
 _BY_GEMM = (dt.complex32, *dt.FLOAT8S)
+_BY_BATCHES = (dt.float32, dt.float64, dt.complex64, dt.complex128, *_BY_GEMM)
 
 
 def _is_small(a: ndarray, b: ndarray) -> bool:
     return bool(a.shape[-2] * a.shape[-1] * b.shape[-1] < ROUNDED)
 
 
-def _check_by_size(small: str, a: ndarray, b: ndarray) -> None:
-    """Refuse dtypes as torch's kernel ``small`` does, or for large matrices BLAS: of batches, or matrix by matrix."""
+def _check_by_size(small: str, a: ndarray, b: ndarray, *numbers: Any) -> None:
+    """Refuse dtypes as torch's kernel ``small`` does, or for large matrices BLAS: of batches, or matrix by matrix.
+
+    The first two look at ``numbers``, the factors, before the other dtype.
+    """
+    expected, other = a.dtype, b
     if _is_small(a, b):
         check_products(small, a.dtype)
-        return check_type(a.dtype, b)
-    if _in_runs(a) and _in_runs(b):
-        if b.dtype in _BY_GEMM:
-            raise not_implemented("baddbmm_with_gemm", b.dtype)
-        if b.dtype in (dt.float32, dt.float64, dt.complex64, dt.complex128):
-            check_type(b.dtype, a)
-    if a.dtype != b.dtype:
+    elif _in_runs(a) and _in_runs(b) and b.dtype in _BY_BATCHES:
+        check_products("baddbmm_with_gemm", b.dtype)
+        expected, other = b.dtype, a
+    elif a.dtype != b.dtype:
         raise _other_products(a, b) if small == "bmm" else _other_sums("mat1", a, b)
-    return check_products("addmm_impl_cpu_", a.dtype, float8=True)
+    else:
+        check_products("addmm_impl_cpu_", a.dtype, float8=True)
+    for x in numbers:
+        scalar(x, dt.opmath(expected))
+    check_type(expected, other)
 
 
 def _in_runs(x: ndarray) -> bool:
@@ -239,9 +245,7 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     if not (batch1.size and batch2.size):
         base = dt.cast(base, batch2.dtype)  # torch scales its copy of the base
         return dt.cast(without_product(base, beta), base.dtype)
-    _check_by_size("baddbmm", batch1, batch2)
-    for x in (beta, alpha):
-        scalar(x, dt.opmath(self.dtype))
+    _check_by_size("baddbmm", batch1, batch2, beta, alpha)
     return dt.cast(weighted(base, beta, alpha, batch1, batch2, batches=True), self.dtype)
 
 
