@@ -113,7 +113,7 @@ s    _sample_dirichlet  (torch.tensor([[0.0, 1.5, 0.5], [0.0, 0.0, 1.0]]))
 """
 
 # torch 2.14 and later have CPU kernels for these.
-PHILOX = """
+PHILOX = """\
 -    _philox_key_split  (torch.tensor([1,2],dtype=torch.uint64), 3)
 -    _philox_key_split  (torch.tensor([[1,2],[2**63,7]],dtype=torch.uint64), 1)
 -    _philox_key_split  (torch.tensor([[[5,2**40]]],dtype=torch.uint64), 40)
@@ -139,7 +139,7 @@ s    _philox_normal_  (x(4,5).t().bfloat16(), torch.tensor([1,2**50],dtype=torch
 """
 
 # torch 2.15 and later have these.
-PHILOX_RANDINT = """
+PHILOX_RANDINT = """\
 i    _philox_randint  (ints(3,7), torch.tensor([1,2],dtype=torch.uint64), -3, 100)
 i    _philox_randint  (ints(3,7), torch.tensor([1,2],dtype=torch.uint64))
 i    _philox_randint_  (ints(3,7).t(), torch.tensor([[1,2],[3,4],[5,2**63]],dtype=torch.uint64).reshape(1,3,2), 5)
