@@ -111,7 +111,9 @@ def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, gr
     # oneDNN computes float16 only on some processors; assume that this is not one of them
     if input.dtype != dt.float32:
         return bool(input.dtype == dt.bfloat16)
-    return groups > 1 or min(weight.shape[2:][-2:]) > 3 or input.shape[0] > 1 or input.size > _SINGLE
+    # One thread would leave filters of one element to torch's own code; assume several.
+    window, size = (1, *weight.shape[2:])[-2:], math.prod(input.shape[:4])
+    return groups > 1 or min(window) > 3 or len(input) > 1 or size > _SINGLE
 
 
 def check_dtypes(
@@ -183,13 +185,7 @@ def result_strides(
 
     Without oneDNN, torch concatenates the results of the groups, which can change the strides.
     """
-    # oneDNN computes 1x1 filters as a matrix product
-    point = vendor and input.dtype == dt.float32 and set(weight.shape[2:]) == {1}
-    if point and len(shape) == 5:
-        return stride_rules.contiguous(shape)
-    if vendor and not (point and set(shape[2:]) == {1}):
-        # oneDNN computes all groups at once, but one-point images get strides as if the groups were concatenated
-        groups = 1
+    groups = 1 if vendor else groups  # oneDNN computes all groups at once
     x, w = input[:, : input.shape[1] // groups], weight[: len(weight) // groups]
     found = [stride_rules.layout_of(x), stride_rules.layout_of(w)]
     rows = len(shape) == 3
@@ -226,11 +222,12 @@ def strides_of_result(
     return result_strides(shape, input, weight, by_vendor(input, weight, g, transposed, groups), groups)
 
 
-def check_weight_written(weight: ndarray) -> None:
+def check_weight_written(weight: ndarray, transposed: bool) -> None:
     """Refuse a weight gradient that is not channels-last in the memory format that the weight's strides suggest."""
     shape, strides = stride_rules.layout_of(weight)
     strides = stride_rules.in_format(shape, stride_rules.suggested(shape, strides))
-    check(stride_rules.is_channels_last(shape, strides), "slow_conv2d: grad_weight must be contiguous")
+    words = "grad_weight needs to be contiguous" if transposed else "slow_conv2d: grad_weight must be contiguous"
+    check(stride_rules.is_channels_last(shape, strides), words)
 
 
 def sizes_back(sizes: Ints, kernel: Ints, g: Geometry) -> list[int]:

@@ -84,23 +84,12 @@ def gradients(
     image = own_layout if weight.ndim > 3 else stride_rules.as_image(*own_layout)
     kept = not vendor and (transposed or set(g.dilation) == {1}) and stride_rules.is_channels_last(*image)
     given = (weight, weight) if kept else (input, weight)
-    if of_weight and kept and channels_last and weight.ndim == 4 and not transposed:
-        checks.check_weight_written(weight)
-    grad_weight = _as_weight(_laid(grad_weight, *given, vendor), weight, vendor)
+    if of_weight and kept and channels_last and weight.ndim == 4:
+        checks.check_weight_written(weight, transposed)
+    grad_weight = _laid(grad_weight, *given, vendor)
     if grad_weight is not None and not output_mask[1] and weight.ndim == 3:  # torch squeezes only requested gradients
         grad_weight = np.expand_dims(grad_weight, 2)
     return _laid(grad_input, input, weight, vendor, groups), grad_weight, grad_bias
-
-
-def _as_weight(x: ndarray | None, weight: ndarray, vendor: bool) -> ndarray | None:
-    """Make the weight's gradient contiguous if the weight is contiguous, as oneDNN does for 1x1 kernels.
-
-    For these, row-major and channels-last formats coincide.
-    """
-    plain = stride_rules.layout_of(weight)[1] == stride_rules.contiguous(weight.shape)
-    if x is None or not (plain and vendor and x.dtype == dt.float32 and set(weight.shape[2:]) == {1}):
-        return x
-    return stride_rules.dense(x)
 
 
 def _laid(x: ndarray | None, input: ndarray, weight: ndarray, vendor: bool, groups: int = 1) -> ndarray | None:
