@@ -67,16 +67,17 @@ def positions(
 
 
 @functools.lru_cache(maxsize=256)
-def nearest(size: int, out: int, scale: float | None, exact: bool, shortcut: bool = False) -> ndarray:
-    """Return the index of the input element that each output element copies.
+def nearest(
+    size: int, out: int, scale: float | None, exact: bool, shortcut: bool = False, dtype: np.dtype = dt.float32
+) -> ndarray:
+    """Return the index of the input element that each output element copies; its position is computed in ``dtype``.
 
     With ``shortcut``, a result of equal or double size copies or doubles each element, as some of torch's loops do.
     """
     if shortcut and not exact and out in (size, 2 * size):
         return np.arange(out) // (out // size)
-    at = np.arange(out, dtype=np.float32)
-    step = np.float32(scale_of(size, out, False, scale, dt.float32))
-    index = np.floor((at + np.float32(0.5)) * step if exact else at * step).astype(np.int64)
+    at, step = np.arange(out, dtype=dtype), scale_of(size, out, False, scale, dtype)
+    index = _floor((at + dtype.type(0.5)) * step if exact else at * step).astype(np.int64)
     return np.minimum(index, size - 1)
 
 
@@ -398,6 +399,7 @@ def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) ->
     last = is_channels_last(x)
     y, first = (np.moveaxis(x, 1, -1), 1) if last else (x, 2)  # in the order of memory
     shortcut = _by_channels(x, output_size, "nearest")
+    at = dt.float64 if x.dtype == dt.float64 and not shortcut else dt.float32  # torch's general loop has doubles
     for d in range(n):
         size, out = x.shape[2 + d], output_size[d]
         if size == out and scales[d] in (None, 1.0):
@@ -405,7 +407,7 @@ def copied(x: ndarray, output_size: Ints, *scales: float | None, exact: bool) ->
         if out % size == 0 and scales[d] in (None, out / size):
             y = np.repeat(y, out // size, first + d)
         else:
-            y = take_slices(y, nearest(size, out, scales[d], exact, shortcut), first + d)
+            y = take_slices(y, nearest(size, out, scales[d], exact, shortcut, at), first + d)
     return _result(np.moveaxis(y, -1, 1) if last else y, x)
 
 
