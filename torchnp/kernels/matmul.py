@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,6 +58,15 @@ _PRODUCT = ["no-mixed-products", "no-bool-product", "matrix-only"]
 _TWIN = within(2, _quick_mm, _BLAS, lambda self, mat2: np.abs(self) @ np.abs(mat2))
 
 
+def _other_products(a: ndarray, b: ndarray) -> RuntimeError:
+    return RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {words(a.dtype)} != {words(b.dtype)}")
+
+
+def _other_sums(name: str, x: ndarray, mat2: ndarray) -> RuntimeError:
+    pair = f"{dt.scalar_name(x.dtype)} and {dt.scalar_name(mat2.dtype)}"
+    return RuntimeError(f"{name} and mat2 must have the same dtype, but got {pair}")
+
+
 def _precheck_lists(first: Sequence[ndarray], others: Sequence[Sequence[ndarray]]) -> None:
     check(len(first), "_foreach_mm requires non-empty tensor lists")
     check(len(others[0]) == len(first), "_foreach_mm: self and mat2 must have the same number of tensors")
@@ -67,8 +77,7 @@ def mm(self, mat2):
     """Product of two matrices."""
     check_matrices(self, mat2, "mm", ("self must be a matrix", "mat2 must be a matrix"))
     if self.dtype != mat2.dtype:
-        pair = f"{words(self.dtype)} != {words(mat2.dtype)}"
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {pair}")
+        raise _other_products(self, mat2)
     if self.size and mat2.size:
         check_products("addmm_impl_cpu_", self.dtype, float8=True)
     return product(self, mat2)
@@ -85,16 +94,52 @@ def batched(a: ndarray, b: ndarray) -> ndarray:
     """Multiply batches of matrices of fitting shapes; if one is empty, use ``b``'s dtype without a check."""
     if not (a.size and b.size):
         return np.zeros((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), b.dtype)
-    check_products(_batch_kernel("bmm", a, b), a.dtype)
-    check_type(a.dtype, b)
+    check_batched(a, b)
     return product(a, b, batches=True)
 
 
-def _batch_kernel(small: str, a: ndarray, b: ndarray) -> str:
-    """Return the name of torch's kernel for a product of batches: ``small``, unless the matrices are large."""
-    if a.shape[-2] * a.shape[-1] * b.shape[-1] < ROUNDED:
-        return small
-    return "baddbmm_with_gemm" if a.dtype in (dt.complex32, *dt.FLOAT8S) else "addmm_impl_cpu_"
+def check_batched(a: ndarray, b: ndarray) -> None:
+    """Refuse dtypes that torch's product of batches refuses; these broadcast, as three-dimensional copies if need be."""
+    if a.dtype == b.dtype and a.dtype not in _BY_GEMM:
+        return check_products("bmm" if _is_small(a, b) else "addmm_impl_cpu_", a.dtype)
+    n = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (np.broadcast_to(x, (*n, *x.shape[-2:])).reshape(math.prod(n), *x.shape[-2:]) for x in (a, b))
+    _check_by_size("bmm", a, b)
+    return None
+
+
+_BY_GEMM = (dt.complex32, *dt.FLOAT8S)
+_BY_BATCHES = (dt.float32, dt.float64, dt.complex64, dt.complex128, *_BY_GEMM)
+
+
+def _is_small(a: ndarray, b: ndarray) -> bool:
+    return bool(a.shape[-2] * a.shape[-1] * b.shape[-1] < ROUNDED)
+
+
+def _check_by_size(small: str, a: ndarray, b: ndarray, *numbers: Any) -> None:
+    """Refuse dtypes as torch's kernel ``small`` does, or for large matrices BLAS: of batches, or matrix by matrix.
+
+    The first two look at ``numbers``, the factors, before the other dtype.
+    """
+    expected, other = a.dtype, b
+    if _is_small(a, b):
+        check_products(small, a.dtype)
+    elif _in_runs(a) and _in_runs(b) and b.dtype in _BY_BATCHES:
+        check_products("baddbmm_with_gemm", b.dtype)
+        expected, other = b.dtype, a
+    elif a.dtype != b.dtype:
+        raise _other_products(a, b) if small == "bmm" else _other_sums("mat1", a, b)
+    else:
+        check_products("addmm_impl_cpu_", a.dtype, float8=True)
+    for x in numbers:
+        scalar(x, dt.opmath(expected))
+    check_type(expected, other)
+
+
+def _in_runs(x: ndarray) -> bool:
+    """Return whether BLAS can read these matrices: the elements of their rows, or columns, are neighbours."""
+    (rows, columns), (down, across) = x.shape[-2:], (s // x.itemsize for s in x.strides[-2:])
+    return (across == 1 and (rows == 1 or down >= columns)) or (down == 1 and (columns == 1 or across >= rows))
 
 
 def _check_batches(a: ndarray, b: ndarray) -> None:
@@ -140,8 +185,7 @@ def _addmm(self: ndarray, mat1: ndarray, mat2: ndarray, beta: Any, alpha: Any) -
     """Compute `addmm` without the rounding to a half type."""
     for name, other in (("self", self), ("mat1", mat1)):
         if other.dtype != mat2.dtype:
-            pair = f"{dt.scalar_name(other.dtype)} and {dt.scalar_name(mat2.dtype)}"
-            raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {pair}")
+            raise _other_sums(name, other, mat2)
     found = [f"{name} must be a matrix, got {x.ndim}-D tensor" for name, x in (("mat1", mat1), ("mat2", mat2))]
     check_matrices(mat1, mat2, "addmm", (found[0], found[1]))
     base = expanded(self, (mat1.shape[0], mat2.shape[1]))
@@ -201,10 +245,7 @@ def baddbmm(self, batch1, batch2, *, beta=1, alpha=1):
     if not (batch1.size and batch2.size):
         base = dt.cast(base, batch2.dtype)  # torch scales its copy of the base
         return dt.cast(without_product(base, beta), base.dtype)
-    check_products(_batch_kernel("baddbmm", batch1, batch2), self.dtype)
-    for x in (beta, alpha):
-        scalar(x, dt.opmath(self.dtype))
-    check_type(batch1.dtype, batch2)
+    _check_by_size("baddbmm", batch1, batch2, beta, alpha)
     return dt.cast(weighted(base, beta, alpha, batch1, batch2, batches=True), self.dtype)
 
 

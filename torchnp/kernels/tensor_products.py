@@ -15,7 +15,7 @@ from torchnp.core.registry import kernel
 from torchnp.core.target import since
 from torchnp.kernels.arithmetic import add, mul
 from torchnp.kernels.lu import check_inexact, check_same
-from torchnp.kernels.matmul import addmm, batched, dot, mm, mv, vdot
+from torchnp.kernels.matmul import addmm, batched, check_batched, dot, mm, mv, vdot
 from torchnp.kernels.numerics.products import check_products, product, words
 from torchnp.kernels.reduce import sum_all, sum_dim
 from torchnp.kernels.view import matrix_transposed, view
@@ -93,8 +93,7 @@ def _check_unfolded(a: ndarray, b: ndarray) -> None:
         n = math.prod(a.shape[:-2])
         raise batch2_mismatch(n, a.shape[-1], (n, b.shape[0]))
     if b.size:
-        check_products("bmm", a.dtype)
-        check_type(a.dtype, b)
+        check_batched(a, b if b.ndim == 2 else b[:, None])
 
 
 def _batched(a: ndarray, b: ndarray) -> ndarray:

@@ -59,3 +59,39 @@ def test_cosines_of_long_column_major_rows():
     ours = torchnp.table["aten::cosine_embedding_loss"](x.numpy(), y.numpy(), np.ones(3, np.int64), 0.0, 1)
     exact = torch.nn.functional.cosine_embedding_loss(x.double(), y.double(), torch.ones(3))
     torch.testing.assert_close(torch.from_numpy(ours), exact.float())
+
+
+def refusal(call):
+    try:
+        call()
+    except (RuntimeError, NotImplementedError) as error:
+        return type(error), str(error).partition("\n")[0]
+    return None
+
+
+LAYOUTS = {
+    "rows": lambda x: x,
+    "columns": lambda x: x.mT.contiguous().mT,
+    "gaps": lambda x: x.repeat_interleave(2, -1)[..., ::2],
+    "expanded": lambda x: x[:1].expand(x.shape),
+}
+
+
+@pytest.mark.parametrize("rows", [5, 20])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "pair",
+    ["float32 float64", "float64 int64", "int32 int64", "bfloat16 float32", "float8_e5m2 float32", "bool complex32"],
+)
+def test_products_of_two_dtypes(pair, layout, rows):
+    """From 400 multiplications on BLAS refuses them, of batches whose matrices it can read, or matrix by matrix."""
+    for one, other in (pair.split(), pair.split()[::-1]):
+        a = LAYOUTS[layout](torch.zeros(2, rows, 10).to(getattr(torch, one)))
+        b = torch.zeros(2, 10, 4).to(getattr(torch, other))
+        base = torch.zeros(rows, 4).to(a.dtype)
+        calls = {"bmm": (a, b), "baddbmm": (base, a, b)}
+        matmuls = ((a, b), (a.expand(2, *a.shape), b), (a, b[0]), (a, b[0, :, 0]), (a[0], b), (a[0, 0], b))
+        for name, args in (*calls.items(), *(("matmul", args) for args in matmuls)):
+            theirs = refusal(lambda: getattr(torch, name)(*args))
+            ours = refusal(lambda: torchnp.table[f"aten::{name}"](*map(to_numpy, args)))
+            assert theirs and ours == theirs, (name, one, other)
