@@ -100,7 +100,6 @@ def expand(value: Ints | int, name: str, n: int) -> tuple[int, ...]:
 # Dtypes for which oneDNN has memory formats.
 TAKEN = frozenset((dt.float32, *dt.HALVES, dt.int8, dt.uint8, dt.float8_e4m3fn, dt.float8_e5m2))
 _SINGLE: Threshold = 20480  # Elements of a single image up to which torch uses its own code instead of oneDNN.
-_POINTS: Threshold = 16  # images of a batch from which torch uses oneDNN for filters of one point, too
 _VENDOR = (dt.float32, *dt.HALVES)  # dtypes for which torch mostly uses oneDNN, whose rules differ
 
 
@@ -112,9 +111,9 @@ def by_vendor(input: ndarray, weight: ndarray, g: Geometry, transposed: bool, gr
     # oneDNN computes float16 only on some processors; assume that this is not one of them
     if input.dtype != dt.float32:
         return bool(input.dtype == dt.bfloat16)
+    # One thread would leave filters of one element to torch's own code; assume several.
     window, size = (1, *weight.shape[2:])[-2:], math.prod(input.shape[:4])
-    one_thread = {*window, *g.stride, *g.dilation} == {1} and len(input) < _POINTS  # with several threads, oneDNN
-    return not one_thread and (groups > 1 or min(window) > 3 or len(input) > 1 or size > _SINGLE)
+    return groups > 1 or min(window) > 3 or len(input) > 1 or size > _SINGLE
 
 
 def check_dtypes(
