@@ -133,9 +133,11 @@ class SharedEngine(Engine):
         """Run one operator: with the table's kernel on public values, else with its protocol."""
         values = [*call.args, *call.kwargs.values()]
         flat = [y for x in values for y in (x if isinstance(x, list) else (x,))]
+        if self.protocol.network.notes:
+            named = [f"{name}={_described(a)}" for name, a in call.kwargs.items()]
+            self.protocol.network.note(" ".join((call.op, *map(_described, call.args), *named)).encode())
         if not any(isinstance(x, SharedSum) for x in flat):
             return self._run_public(call)
-        self.protocol.network.note(call.op.encode())
         with np.errstate(over="ignore"):
             return self._functions[call.op](self.protocol, call, *call.args, **call.kwargs)
 
@@ -147,6 +149,15 @@ class SharedEngine(Engine):
         if isinstance(out, (tuple, list)):
             return type(out)(None if x is None else PublicArray(x) for x in out)
         return PublicArray(out)
+
+
+def _described(x: Any) -> str:
+    """Describe an argument by what must be the same for all parties: numbers, shapes and dtypes."""
+    if isinstance(x, list):
+        return f"[{' '.join(map(_described, x))}]"
+    if isinstance(x, PublicArray):  # `constant` has noted the values
+        return f"public {x.array.dtype} {x.array.shape}"
+    return f"secret {x.shape} {x.bits}" if isinstance(x, SharedSum) else repr(x)
 
 
 def _no_others(options: dict[str, Any], instead: str) -> None:

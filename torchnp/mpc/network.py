@@ -57,7 +57,11 @@ class Network(ABC):
     ranks : tuple of int
         The parties whose shares this process holds.
     traffic : Traffic
+    notes : bool
+        Whether `note` has an effect.
     """
+
+    notes = True
 
     def __init__(self, parties: int, ranks: tuple[int, ...]) -> None:
         self.parties, self.ranks = parties, ranks
@@ -127,6 +131,8 @@ class LocalNetwork(Network):
     transcript : list, optional
         A list to which each round appends a pair: its label and the parties' messages.
     """
+
+    notes = False
 
     def __init__(self, parties: int, transcript: list[tuple[str, list[bytes]]] | None = None) -> None:
         super().__init__(parties, tuple(range(parties)))

@@ -18,12 +18,14 @@ import torchnp
 from torchnp.derived.rules import derivation
 from torchnp.engine.tensor import decompositions
 from torchnp.engine.tensor import indexing_decompositions as indexing_decompositions  # adds its rules
+from torchnp.engine.tensor.local_arguments import PLAIN_WRITTEN
 from torchnp.engine.tensor.overload_info import MissingOperator, OverloadInfo, argument, overload, written_of
 from torchnp.engine.tensor.payloads import PayloadRef, ViewRef
 from torchnp.engine.tensor.shape_inference import InferredResults
 from torchnp.engine.tensor.unsupported import NoValues
 from torchnp.interop._private import OpOverload, decomposition, schema_of
 from torchnp.rpc import wire
+from torchnp.rpc.exceptions import HandleError
 
 aten = torch.ops.aten
 Args: TypeAlias = tuple
@@ -97,7 +99,13 @@ def _decomposed(engine: Any, plan: OverloadInfo, args: Args, kwargs: Kwargs) -> 
             return result
     parts = None if plan.base in decompositions.PRIMITIVE else decomposition(plan.func)
     if parts is not None:
-        return parts(*args, **kwargs)
+        try:
+            return parts(*args, **kwargs)
+        except HandleError as error:
+            if error.reason != PLAIN_WRITTEN:
+                raise
+            # torch's decomposition writes into a tensor that it makes: there is no decomposition for handles
+            raise engine.missing_operator(plan, tuple(_decomposing.names[:-1])) from None
     raise engine.missing_operator(plan, tuple(_decomposing.names[:-1]))
 
 

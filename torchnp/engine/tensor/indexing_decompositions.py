@@ -93,7 +93,15 @@ def _index_add(engine: Any, x: Any, dim: int, index: Any, source: Any, *, alpha:
 
 @rule("index_put")
 def _index_put(engine: Any, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """Accumulate, as gradients do, with ``scatter_add``, and otherwise write with ``scatter.src``."""
+    """Accumulate, as gradients do, with ``scatter_add``, and otherwise write with ``scatter.src``.
+
+    One number is written with ``where`` at the elements that a mask chooses.
+    """
+    chosen = [d for d, index in enumerate(indices) if index is not None]
+    if len(chosen) == 1 and indices[chosen[0]].dtype == torch.bool and values.numel() == 1 and not accumulate:
+        mask, before = indices[chosen[0]], chosen[0]
+        shape = [1] * before + [*mask.shape] + [1] * (x.dim() - before - mask.dim())
+        return torch.where(reshaped_index(mask, shape), values.reshape(()), x)
     if any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices):
         return NotImplemented
     matrix, dims, rest, at = _indexed_first(x, indices)

@@ -251,6 +251,8 @@ def missing_operator(
     """
     lacking = () if inner is None else (inner.op, *inner.lacking)
     op = plan.name
+    if needed_by and op.startswith("prims::"):  # a step of torch's reference, which has no name outside it
+        op, needed_by = needed_by[-1], needed_by[:-1]
     if needed_by and op.replace("_copy", "") == needed_by[-1].replace("_reshape_alias", "view"):
         lacking, op, needed_by = (op, *lacking), needed_by[-1], needed_by[:-1]
     text = f"{op}: {lacks}"

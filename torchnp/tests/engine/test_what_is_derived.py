@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -169,6 +171,34 @@ def test_a_missing_operator_is_named_itself_with_who_needs_it():
         bare.send(torch.ones(2)).asinh()
     with pytest.raises(MissingOperator, match="^aten::add.Tensor: .* aten::add_.Tensor needs it"):
         bare.send(torch.ones(2)).add_(1)
+
+
+OF_PRIMS = {  # operators that torch computes with operators of its own, or by writing into a tensor that it makes
+    "aten::erfinv": lambda x: x.erfinv(),
+    "aten::pow.Tensor_Tensor": lambda x: x**x,
+    "aten::cat": lambda x: torch.cat([x, x]),
+    "aten::constant_pad_nd": lambda x: F.pad(x, (1, 1)),
+    "aten::special_i0e": torch.special.i0e,
+    "aten::im2col": lambda x: F.unfold(x, 2, padding=1),
+}
+
+
+@pytest.mark.parametrize("name", OF_PRIMS)
+def test_a_missing_operator_has_a_name_that_an_engine_can_declare(name):
+    with pytest.raises(MissingOperator) as error:
+        OF_PRIMS[name](Arrays(["aten::exp"]).send(torch.ones(1, 4, 3)))
+    assert name in (error.value.op, *error.value.needed_by) and error.value.op.startswith("aten::")
+    assert not re.search("server|session|plain tensor|prims::", str(error.value))
+
+
+def test_writes_by_a_mask(few):
+    x, mask = torch.arange(12.0).reshape(2, 3, 2), torch.tensor([[True, False, True], [False, True, True]])
+    there, chosen = few.send(x), few.send(mask)
+    x[mask], there[chosen] = 7.0, 7.0
+    x[:, mask[0]], there[:, chosen[0]] = -1.0, -1.0
+    x[x > 6], there[there > 6] = 0.0, 0.0
+    assert torch.equal(there.publish(), x)
+    assert "aten::index_put" not in few.calls
 
 
 def test_dtypes():

@@ -142,3 +142,17 @@ def test_what_is_refused(engine):
         torch.zeros(10_000)[engine.send(torch.zeros(10_000, dtype=torch.int64))]
     with pytest.raises(NotImplementedError, match="secret shares has no such operator"):
         torch.linalg.svd(x)
+
+
+@pytest.mark.parametrize("mask", [[True, False, True], [False, True, False], [True, True, True]])
+def test_some_gradients_of_a_convolution(engine, mask):
+    torch.manual_seed(0)
+    tensors = torch.randn(2, 6, 3, 2), torch.randn(2, 4, 5, 1), torch.randn(4, 3, 2, 1)
+    backward = lambda *given: torch.ops.aten.convolution_backward(
+        *given, [6], [1, 3], [2, 0], [2, 1], True, [0, 1], 2, mask
+    )
+    for asked, got, want in zip(mask, backward(*map(engine.send, tensors)), backward(*tensors), strict=True):
+        if asked:
+            torch.testing.assert_close(got.publish(), want, **CLOSE)
+        else:
+            assert got is None or not got.publish().any()

@@ -139,3 +139,27 @@ def test_publishing_is_counted_and_logged(caplog):
     with caplog.at_level(logging.INFO, "torchnp.mpc"):
         x.publish()
     assert engine.traffic.published == 6 and "published a tensor of torch.float32 of shape (2, 3)" in caplog.text
+
+
+PROGRAMS = {
+    "a number": lambda x: x * 0.5,
+    "another number": lambda x: x * 0.25,
+    "a tensor": lambda x: x * torch.full((2, 3), 0.5),
+    "another tensor": lambda x: x * torch.full((2, 3), 0.25),
+    "a dimension": lambda x: x.sum(0),
+    "another dimension": lambda x: x.sum(1),
+    "a keyword": lambda x: torch.add(x, x, alpha=2),
+    "another keyword": lambda x: torch.add(x, x, alpha=3),
+    "an operator on public values": lambda x: x * torch.ones(2, 3).exp(),
+}
+
+
+def test_parties_with_different_programs_note_different_ones():
+    """Separate processes compare digests of these notes in each message."""
+    noted = {}
+    for name, program in PROGRAMS.items():
+        engine, notes = mpc.local(), []
+        engine.protocol.network.notes, engine.protocol.network.note = True, notes.append
+        program(engine.send(torch.ones(2, 3)))
+        noted[name] = b"|".join(notes)
+    assert len(set(noted.values())) == len(PROGRAMS)
