@@ -73,7 +73,8 @@ def _max_pool_with_indices(name: str, n: int) -> None:
         rest = stride, spread(padding, n), spread(dilation, n)
         space = self.shape[-n:]
         at = lib.xp.reshape(lib.xp.arange(math.prod(space), dtype=lib.theirs(dt.int64)), tuple(space))
-        best = index = None
+        best: Any = None
+        index: Any = None
         places = windows(lib, at, kernel, *rest, -1, ceil_mode)
         for (_, seen), (_, place) in zip(windows(lib, self, kernel, *rest, lowest(lib, self), ceil_mode), places):
             if best is None:
