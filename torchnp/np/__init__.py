@@ -24,7 +24,7 @@ from torchnp.np.table import TABLE, NumpyRow, refused
 
 # Importing each module adds its rows to the table.
 for _module in (
-    "elementwise", "reductions", "sorting", "shapes", "create", "selection", "products", "linalg_rows", "fft_rows", "derived", "sets",
+    "elementwise", "reductions", "sorting", "shapes", "create", "selection", "products", "linalg_rows", "fft_rows", "derived", "without_values", "sets",
 ):  # fmt: skip
     importlib.import_module(f"torchnp.np.{_module}")
 

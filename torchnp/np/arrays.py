@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torchnp.np.array_memory import ArrayFlags, Mirror
-from torchnp.np.dtypes import as_tensor, numpy_dtype, torch_dtype
+from torchnp.np.dtypes import as_tensor, is_remote, numpy_dtype, torch_dtype
 from torchnp.np.indexing import assign, index_of
 
 
@@ -140,6 +140,8 @@ class TensorArray:
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         from torchnp.interop import to_numpy
 
+        if is_remote(self.tensor):
+            return np.asarray(self.tensor)  # which raises the error of values that are not here
         found = to_numpy(self.tensor.detach().resolve_conj().resolve_neg())
         return found.astype(dtype) if dtype is not None and found.dtype != dtype else found.copy() if copy else found
 

@@ -141,7 +141,7 @@ def _alike(a: Any, fill: Any, dtype: Any, order: str, shape: Any, device: Any) -
     x = as_tensor(a)
     kind = x.dtype if dtype is None else torch_dtype(dtype)
     value = _fill_value(fill, kind)
-    found = torch.empty_like(x, dtype=kind) if shape is None else torch.empty(sizes(shape), dtype=kind, device=x.device)
+    found = torch.empty_like(x, dtype=kind) if shape is None else x.new_empty(sizes(shape), dtype=kind)
     if order in ("C", "F"):
         found = found.contiguous()
     found = found.copy_(broadcast_to(cast(value, kind), tuple(found.shape)))

@@ -175,43 +175,52 @@ def from_array(array: np.ndarray, like: Tensor | None = None) -> Tensor:
         found = torch.from_numpy(array.copy())
     else:
         found = torch.from_numpy(array)
-    return found if like is None else found.to(_device(like))
+    device = _NEW_BUFFERS.device if like is None else _device(like)
+    return found if device is None else found.to(device)
 
 
 def _device(like: Tensor | None) -> torch.device | None:
     return None if like is None or is_remote(like) else like.device
 
 
-class _Sessions(threading.local):
-    current: Any = None
+class _NewBuffers(threading.local):
+    session: Any = None
+    device: torch.device | None = None
 
 
-_SESSIONS = _Sessions()
+_NEW_BUFFERS = _NewBuffers()
 
 
 @contextlib.contextmanager
 def created_beside(arguments: Any) -> Iterator[None]:
-    """Inside this context, put new buffers of NumPy's own code on the server of a handle in the arguments, if any."""
-    before = _SESSIONS.current
-    _SESSIONS.current = _session(arguments) or before
+    """Inside this context, put new buffers of NumPy's own code where the tensors in the arguments are.
+
+    That is the server of a handle, or a device. Without tensors in the arguments, an outer context stays in force.
+    """
+    tensors = list(_tensors(arguments))
+    before = _NEW_BUFFERS.session, _NEW_BUFFERS.device
+    if tensors:
+        _NEW_BUFFERS.session = next((x._session for x in tensors if is_remote(x)), None)  # type: ignore[attr-defined]
+        elsewhere = (x.device for x in tensors if not is_remote(x) and x.device.type not in ("cpu", "meta"))
+        _NEW_BUFFERS.device = next(elsewhere, None)
     try:
-        yield
+        with _NEW_BUFFERS.device or contextlib.nullcontext():
+            yield
     finally:
-        _SESSIONS.current = before
+        _NEW_BUFFERS.session, _NEW_BUFFERS.device = before
 
 
-def _session(x: Any) -> Any:
+def _tensors(x: Any) -> Iterator[Tensor]:
     if isinstance(x, Tensor):
-        return x._session if is_remote(x) else None  # type: ignore[attr-defined]
-    if isinstance(x, (list, tuple, dict)):
-        parts = x.values() if isinstance(x, dict) else x
-        return next((found for part in parts if (found := _session(part)) is not None), None)
-    return None
+        yield x
+    elif isinstance(x, (list, tuple, dict)):
+        for part in x.values() if isinstance(x, dict) else x:
+            yield from _tensors(part)
 
 
 def beside(x: Tensor) -> Tensor:
     """Send a new buffer to the server that `created_beside` has set; without a server, return it unchanged."""
-    return x if _SESSIONS.current is None else _SESSIONS.current.send(x)
+    return x if _NEW_BUFFERS.session is None else _NEW_BUFFERS.session.send(x)
 
 
 def is_remote(x: Tensor) -> bool:

@@ -208,7 +208,7 @@ def _minus_one(y: Tensor) -> Tensor:
 
 def _floor_divide(x: Tensor, y: Tensor) -> Tensor:
     if not _is_int(x):
-        return torch.floor_divide(x, y)
+        return torch.div(x, y, rounding_mode="floor")  # which has a gradient, zero
     # In NumPy, division by zero gives 0, and the smallest integer divided by -1 is itself.
     quotient = torch.floor_divide(x, torch.where((y == 0) | _minus_one(y), torch.ones_like(y), y))
     return torch.where(y == 0, torch.zeros_like(x), torch.where(_minus_one(y), -x, quotient))

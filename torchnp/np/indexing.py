@@ -195,6 +195,9 @@ def assign(x: Tensor, index: Any, value: Any) -> None:
         raise ValueError("setting an array element with a sequence.")
     negative = any(isinstance(p, slice) and (p.step or 1) < 0 for p in parts)
     arrays = any(isinstance(p, Tensor) for p in parts)
+    if not given.dim() and (mask := _leading_mask(parts)) is not None and not values_are_here(mask):
+        x.copy_(torch.where(mask.reshape(*mask.shape, *[1] * (x.dim() - mask.dim())), given, x))
+        return
     if not negative and not arrays:
         target = x[tuple(parts)]
         target.copy_(_fitted(given, target.shape))
@@ -202,6 +205,13 @@ def assign(x: Tensor, index: Any, value: Any) -> None:
     places = torch.arange(x.numel(), device=x.device).reshape(x.shape)
     chosen = index_of(places, tuple(parts))
     _put_flat(x, chosen, _fitted(given, chosen.shape))
+
+
+def _leading_mask(parts: list[Any]) -> Tensor | None:
+    """Return the mask of an index that consists of one mask, on the first dimensions; else None."""
+    first = parts[0] if parts else None
+    alone = isinstance(first, Tensor) and first.dtype == torch.bool
+    return first if alone and all(isinstance(p, slice) and p == slice(None) for p in parts[1:]) else None
 
 
 def _put_flat(x: Tensor, places: Tensor, value: Tensor) -> None:

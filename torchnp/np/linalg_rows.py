@@ -12,6 +12,7 @@ from torchnp.np.arrays import on_arrays
 from torchnp.np.dtypes import as_tensor, values_are_here
 from torchnp.np.rebind_numpy_functions import OVERRIDES, rebound_row
 from torchnp.np.table import row
+from torchnp.np.ufunc import saved
 
 OF_INTEGERS = "no-integers-linalg"
 
@@ -65,7 +66,8 @@ def _svd(full: bool) -> Any:
         x = _inexact(a)
         if values_are_here(x) and not bool(torch.isfinite(x).all()):
             raise np.linalg.LinAlgError("SVD did not converge")
-        return tuple(torch.linalg.svd(x, full_matrices=full))
+        u, s, vh = torch.linalg.svd(x, full_matrices=full)
+        return u, saved(s), vh  # NumPy's pinv writes into s
 
     return factor
 

@@ -137,7 +137,7 @@ def accumulate_ufunc(ufunc: Any, array: Any, axis: Any, dtype: Any, out: Any) ->
     place = normal_axis(axis, x.dim())
     target = out[0] if isinstance(out, tuple) else out
     inner, result = _dtypes(ufunc, x, dtype, target)
-    values = cast(x, inner)
+    values = cast(x if target is None else x.clone(), inner)  # ``out=`` may be the operand
     if ufunc._accumulate is not None:
         carry, back = (carried_ordered, uncarried_ordered) if ufunc._ordered else (carried, uncarried)
         found = back(ufunc._accumulate(carry(values), place), inner).to(inner)

@@ -28,7 +28,7 @@ from torchnp.np.indexing import check_indices
 from torchnp.np.reductions import NO_VALUE
 from torchnp.np.shapes import common_shape, sizes
 from torchnp.np.table import row
-from torchnp.np.ufunc import write
+from torchnp.np.ufunc import saved, write
 
 
 def _index(indices: Any, like: Tensor) -> Tensor:
@@ -199,7 +199,7 @@ def clip(
         raise TypeError(f"clip() missing 1 required positional argument: '{missing}'")
     elif min is not NO_VALUE or max is not NO_VALUE:
         raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
-    x = as_tensor(a)
+    x = as_tensor(a) if out is None else saved(as_tensor(a))
     if kind(x.dtype) in "iu":
         bounds = torch.iinfo(x.dtype)
         a_min = None if type(a_min) is int and a_min <= bounds.min else a_min

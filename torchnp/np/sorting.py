@@ -126,7 +126,8 @@ def lexsort(keys: Any, axis: int = -1) -> Tensor:
 @row("searchsorted", "searchsorted-nan sorter-in-range searchsorted-batches bucketize-side")
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
     """`numpy.searchsorted` on tensors, for 1-d ``a``; nan is last, complex numbers are ordered by parts."""
-    x, values = as_tensor(a), as_tensor(v)
+    like = next((t for t in (a, v) if isinstance(t, Tensor)), None)
+    x, values = as_tensor(a, like=like), as_tensor(v, like=like)
     if x.dim() != 1:
         raise ValueError(
             "object too deep for desired array" if x.dim() else "object of too small depth for desired array"

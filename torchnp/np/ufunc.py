@@ -110,6 +110,8 @@ class TensorUfunc:
         _check_shapes(values, outs)
         like = next((v for v in (*values, *outs) if isinstance(v, Tensor)), None)
         inner = [_in_loop(v, d, like) for v, d in zip(values, dtypes, strict=False)]
+        if outs:
+            inner = [saved(x) for x in inner]
         results = self.compute(inner, dtypes)
         finished = tuple(
             _finish(r, d, o, where)
@@ -249,6 +251,11 @@ def _in_loop(value: Any, dtype: torch.dtype, like: Tensor | None) -> Tensor:
     return cast(value, dtype) if isinstance(value, Tensor) else number(value, dtype, like)
 
 
+def saved(x: Tensor) -> Tensor:
+    """Return an operand of a call with ``out=`` that autograd may save: a copy, as the operand may be written."""
+    return x.clone() if x.requires_grad and torch.is_grad_enabled() else x
+
+
 def _finish(result: Tensor, dtype: torch.dtype, out: Tensor | None, where: Any) -> Tensor:
     """Write a result to ``out`` where ``where`` is true; without ``out``, the other elements of the result are zero."""
     chosen = None if where is True or where is NO_VALUE else as_tensor(where, like=result)
@@ -276,7 +283,10 @@ def write(out: Tensor, result: Tensor, chosen: Tensor | None = None) -> Tensor:
         )
     value = cast(result, out.dtype)
     value = value if chosen is None else torch.where(chosen, value, out)
-    _last_elements(out).copy_(_last_elements(value.expand(out.shape), out))
+    target = _last_elements(out)
+    if value.requires_grad:  # torch believes that a view is a leaf if another view of its base was written before
+        target = target[...]
+    target.copy_(_last_elements(value.expand(out.shape), out))
     return out
 
 
