@@ -8,9 +8,9 @@ exports.
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -28,6 +28,7 @@ import torch  # noqa: E402
 import torchnp  # noqa: E402
 from torchnp.interop import to_numpy  # noqa: E402
 from torchnp.tests.portable.exported import example  # noqa: E402
+from torchnp.tests.portable.models import EXAMPLES  # noqa: E402
 
 DEFAULT = ("resnet:256", "vit:256", "gpt:256", "diffusion:256", "mlp:64", "unet:64", "mobile:64", "lstm:64")
 ROUNDS, SECONDS = 30, 6.0  # maximum for each model
@@ -41,7 +42,6 @@ def repeated(x: np.ndarray, batch: int) -> np.ndarray:
 def static(name: str, inputs: list[np.ndarray]) -> bytes:
     """Return a program for arguments of one fixed size, for models whose batch is not dynamic."""
     from torchnp.tests.portable.exported import export
-    from torchnp.tests.portable.models import EXAMPLES
 
     torch.manual_seed(0)
     return export(EXAMPLES[name].make().eval(), tuple(map(torch.from_numpy, inputs))).archive
@@ -89,16 +89,28 @@ def measure(name: str, batch: int) -> None:
     print(f"{name:12} {batch:5} {1e3 * best['torch']:9.2f} {ratios} {far:9.1e}", flush=True)
 
 
-def main(given: list[str]) -> None:
+def model_and_batch(text: str) -> tuple[str, int]:
+    name, _, batch = text.partition(":")
+    if name not in EXAMPLES or not (batch or "1").isdecimal() or batch == "0":
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME or NAME:BATCH; the names are {', '.join(EXAMPLES)}")
+    return name, int(batch or 64)
+
+
+def main() -> None:
     """Print a table of the models."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "models", nargs="*", type=model_and_batch, metavar="NAME:BATCH", default=[*map(model_and_batch, DEFAULT)],
+        help=f"models and the sizes of their batches, 64 if left out (default: {' '.join(DEFAULT)})",
+    )  # fmt: skip
+    given = parser.parse_args().models
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     jax.config.update("jax_enable_x64", True)
     print("model        batch  torch ms torchnp.load  jax jit  its CPU  far")
-    for text in given or DEFAULT:
-        name, _, batch = text.partition(":")
-        measure(name, int(batch or 64))
+    for name, batch in given:
+        measure(name, batch)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
