@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import torchnp.device  # noqa: F401  (registered before the first backward() of any test)
 import torchnp.np as tnp
 from torchnp import rpc
 
@@ -55,8 +56,6 @@ def test_on_handles(session, name):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_on_the_device_np(name):
-    import torchnp.device  # noqa: F401, registers it
-
     result = CALLS[name](tnp, X.to("np"))
     assert result.device.type == "np"
     torch.testing.assert_close(result.cpu(), expected(name), equal_nan=True)
