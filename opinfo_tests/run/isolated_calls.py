@@ -13,7 +13,7 @@ from ..case import Case
 from ..report.gaps import Gap
 from ..report.repro import TooLargeError, script
 from ..report.shrink import Kind, kind_of_failure, shrink, weight
-from .workers import _FORK, death, fork
+from .workers import _FORK, death, end, fork
 
 PATIENCE = 1.0  # seconds for one call; a call that takes longer counts as hanging
 
@@ -70,7 +70,7 @@ class Trials:
     def close(self) -> None:
         """End the process."""
         if self.process is not None:
-            self.process.kill()
+            end(self.process)
             self.process.join()
             self.process = None
 

@@ -190,9 +190,16 @@ def fork(target: Callable[..., None], *args: Any) -> Any:
 
 
 def while_heard(target: Callable[..., None], *args: Any) -> None:
-    """Run a process's function; exit silently if the parent is gone."""
+    """Run a process's function; exit silently if the parent is gone.
+
+    An engine may have processes of its own: they are in the process's group, and end with it.
+    """
+    os.setpgrp()
+    mp.current_process().daemon = False  # a daemon may not have children
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         target(*args)
+    for child in mp.active_children():
+        child.kill()
 
 
 def start(backend: str | bytes, options: Options, seen: SharedSet) -> Worker:
@@ -213,10 +220,18 @@ def give(w: Worker, queue: deque[deque[Task]]) -> None:
 
 
 def kill(w: Worker) -> None:
-    if w.process.pid and w.process.is_alive():
-        os.kill(w.process.pid, signal.SIGKILL)
+    end(w.process)
     w.process.join()
     w.pipe.close()
+
+
+def end(process: Any) -> None:
+    """Kill a process of `fork` and the processes that it started."""
+    if process.pid and process.is_alive():
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has no group yet
+            process.kill()
 
 
 def death(code: int | None) -> str:

@@ -127,3 +127,10 @@ def test_wrong_values_and_gradients_are_found(tmp_path):
     assert "wrong-value" in done.stdout
     done = conform(tmp_path, "--backend", "engine:wrong:Rough", "--no-samples", "--draws", "6")
     assert done.returncode == 0 and "its gradient needs aten::cos" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not (ROOT / "examples").exists(), reason="the examples are beside the package in its sources alone")
+def test_an_engine_with_a_process_of_its_own_is_judged_in_the_harness_processes():
+    options = ["--backend", "engine:numpy_process:NumpyProcess", "--no-samples", "--dtypes", "float32", "--jobs", "1"]
+    done = conform(ROOT / "examples" / "engines", *options, "--ops", "aten::exp")
+    assert done.returncode == 0 and "calls pass, 1 overload" in done.stdout, done.stdout + done.stderr
