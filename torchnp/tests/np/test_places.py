@@ -1,4 +1,4 @@
-"""The same functions where tensors have no values (handles), on another device, and with gradients."""
+"""The same functions where tensors have no values (handles), and with gradients."""
 
 import warnings
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-import torchnp.device  # noqa: F401  (registered before the first backward() of any test)
 import torchnp.np as tnp
 from torchnp import rpc
 
@@ -52,13 +51,6 @@ def session():
 def test_on_handles(session, name):
     result = CALLS[name](tnp, session.send(X))
     torch.testing.assert_close(result.publish(), expected(name), equal_nan=True)
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_on_the_device_np(name):
-    result = CALLS[name](tnp, X.to("np"))
-    assert result.device.type == "np"
-    torch.testing.assert_close(result.cpu(), expected(name), equal_nan=True)
 
 
 @pytest.mark.parametrize(
