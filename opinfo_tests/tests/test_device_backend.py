@@ -1,5 +1,4 @@
-"""A device other than the CPU is judged: only the operators it has kernels for, on its own memory; a wrong kernel is
-found."""
+"""A device other than the CPU as a backend: its own operators, on its own memory."""
 
 import json
 import subprocess

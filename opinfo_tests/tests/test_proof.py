@@ -235,8 +235,7 @@ def test_no_window_is_written_outside_of_its_array():
 
 
 def test_the_counts_are_rewritten_when_that_is_asked(monkeypatch, tmp_path):
-    """The counts differ by a few between machines, and a data file is made of them, so the run in CI does not rewrite
-    them."""
+    """Only ``--accept`` rewrites the data file, because the counts differ by a few between machines."""
     monkeypatch.setattr(proof_command, "DATA", tmp_path / "proof.tsv")
     monkeypatch.setattr(proof_command, "prove", lambda ops, draws: {})
     proof_command.show_proof(Console(), None)

@@ -65,7 +65,7 @@ for _names, _function in (
 
 
 def _early(x: ndarray, function: np.ufunc) -> ndarray:
-    """Compute sinh or cosh like torch's vector code, which overflows early: it halves twice the value before 2.14."""
+    """Compute sinh or cosh like torch's vector code, which before torch 2.14 overflows early: it halves twice the value."""
     out = np.asarray(function(x))
     if since("2.14"):
         return out
@@ -75,7 +75,7 @@ def _early(x: ndarray, function: np.ufunc) -> ndarray:
 
 def _by_exp(x: ndarray, function: np.ufunc) -> ndarray:
     """Compute sinh or cosh, without early overflow for the elements that fill no vector (torch's scalar code)."""
-    if x.size < 2 * AVX512.elements(x.dtype) or since("2.14"):
+    if x.size < 2 * AVX512.elements(x.dtype):
         return np.asarray(function(x))
     return vector_or_tail(_early(x, function), function, x, loop=AVX512)
 

@@ -45,7 +45,7 @@ def _window(
     return shape(arange(points, dtype=dtype), points, *factors)[:length]
 
 
-# Each step is one torch op, whose result is rounded to the dtype. A number as the first operand is rounded, too.
+# Each step is one torch op: its result, and a number as its first operand, are rounded to the dtype.
 
 
 def _triangle(x: ndarray, points: int) -> ndarray:

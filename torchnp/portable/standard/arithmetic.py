@@ -167,14 +167,17 @@ def rsub(lib: ArrayLibrary, self: Array, other: Any, alpha: Any = 1) -> Array:
 
 @portable("aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar")
 def mul(lib: ArrayLibrary, self: Array, other: Any) -> Array:
-    a, b = _factors(lib, self, other)
+    a, b = _operands(lib, self, other)
     if dt.is_bool(lib.dtype_of(a)):
         return lib.xp.logical_and(a, b)
     return a * b if lib.dtype_of(a) == lib.dtype_of(b) else lib.in_opmath(lambda x, y: x * y, a, b)
 
 
-def _factors(lib: ArrayLibrary, self: Array, other: Any, to_float: bool = False) -> tuple[Array, Array]:
-    """Promote two operands; beside half types, torch rounds the only element of a second tensor to float32 at first."""
+def _operands(lib: ArrayLibrary, self: Array, other: Any, to_float: bool = False) -> tuple[Array, Array]:
+    """Promote the operands of a product or quotient.
+
+    If the first has a half type and the second one element of another dtype, the second becomes float32, as in torch.
+    """
     a, b = lib.promote(self, other, to_float=to_float)
     d = lib.dtype_of(a)
     if d in dt.HALVES and lib.is_array(other) and lib.dtype_of(other) != d and all(n == 1 for n in other.shape):
@@ -187,7 +190,7 @@ def _factors(lib: ArrayLibrary, self: Array, other: Any, to_float: bool = False)
     "aten::true_divide.Scalar",
 )  # fmt: skip
 def div(lib: ArrayLibrary, self: Array, other: Any) -> Array:
-    return lib.in_opmath(lambda x, y: x / y, *_factors(lib, self, other, to_float=True))
+    return lib.in_opmath(lambda x, y: x / y, *_operands(lib, self, other, to_float=True))
 
 
 @portable("aten::div.Tensor_mode", "aten::div.Scalar_mode")

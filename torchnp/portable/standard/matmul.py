@@ -39,7 +39,10 @@ def vdot(lib: ArrayLibrary, self: Array, other: Array) -> Array:
 
 
 def _plus_product(lib: ArrayLibrary, self: Array, a: Array, b: Array, beta: Any, alpha: Any) -> Array:
-    """Return ``beta * self + alpha * (a @ b)``; if beta is 0, ``self`` is ignored, even its NaNs."""
+    """Return ``beta * self + alpha * (a @ b)``; if beta is 0, ``self`` is ignored, even its NaNs.
+
+    If alpha is 0, the NumPy kernel runs: whether torch ignores NaNs of the product depends on the operator and its size.
+    """
 
     def f(c: Array, x: Array, y: Array) -> Array:
         product = lib.xp.matmul(x, y)
@@ -48,7 +51,7 @@ def _plus_product(lib: ArrayLibrary, self: Array, a: Array, b: Array, beta: Any,
             return product
         return product + (c if beta == 1 else c * lib.number(beta, lib.dtype_of(c)))
 
-    if dt.is_bool(lib.dtype_of(self)):
+    if dt.is_bool(lib.dtype_of(self)) or alpha == 0:
         return NotImplemented
     _check_dtypes(lib, self, a, b)
     return lib.in_opmath(f, self, a, b)
@@ -66,8 +69,8 @@ def baddbmm(lib: ArrayLibrary, self: Array, batch1: Array, batch2: Array, *, bet
 
 @portable("aten::addmv")
 def addmv(lib: ArrayLibrary, self: Array, mat: Array, vec: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
-    if 0 in mat.shape or alpha == 0:
-        return NotImplemented  # torch then ignores the product, and the shape of ``self`` may be the result's
+    if 0 in mat.shape:
+        return NotImplemented  # torch's result then has the shape of ``self``
     return _plus_product(lib, self, mat, vec, beta, alpha)
 
 

@@ -30,7 +30,7 @@ def library(name):
 
 def skip_without_dtype(name, xp):
     if name == "bf16" and xp in ("array_api_strict", "numpy"):
-        pytest.skip("the standard has no bfloat16")
+        pytest.skip(reason="the standard has no bfloat16")
 
 
 @pytest.mark.parametrize("xp", LIBRARIES)
